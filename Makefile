@@ -1,0 +1,76 @@
+# Build, install and test gen_durable with PGXS: make && make install && make installcheck
+
+EXTENSION = gen_durable
+EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/gen_durable.control)
+
+ifdef VPATH
+srcdir := $(VPATH)
+else
+srcdir := .
+endif
+
+MODULE_big = gen_durable
+OBJS = \
+	src/gen_durable.o \
+	src/catalog.o \
+	src/clock.o \
+	src/events.o \
+	src/fault.o \
+	src/guc.o \
+	src/json.o \
+	src/names.o \
+	src/table.o \
+	src/token.o \
+	src/engine/admit.o \
+	src/engine/await.o \
+	src/engine/blocked.o \
+	src/engine/cancel.o \
+	src/engine/children.o \
+	src/engine/complete.o \
+	src/engine/constructors.o \
+	src/engine/effects.o \
+	src/engine/gc.o \
+	src/engine/heartbeat.o \
+	src/engine/inbox.o \
+	src/engine/insert.o \
+	src/engine/instance.o \
+	src/engine/job.o \
+	src/engine/keylock.o \
+	src/engine/machines.o \
+	src/engine/outcome.o \
+	src/engine/pick.o \
+	src/engine/reap.o \
+	src/engine/reclaim.o \
+	src/engine/release.o \
+	src/engine/revive.o \
+	src/engine/signal.o \
+	src/engine/spec.o \
+	src/engine/tick.o \
+	src/engine/timeouts.o \
+	src/engine/tokens.o
+
+# The extension's SQL, by topic, in the order in which it must run.
+SQL_PARTS = \
+	preamble types tables client work outcomes machines maintenance \
+	administration views privileges comments
+
+DATA_built = gen_durable--$(EXTVERSION).sql
+EXTRA_CLEAN = gen_durable--*.sql
+
+PG_CPPFLAGS = -I$(srcdir)/src
+PG_CFLAGS = -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers
+
+REGRESS = $(shell sed 's/\#.*//' $(srcdir)/sql/LIST)
+REGRESS_OPTS = --inputdir=$(srcdir) --load-extension=plpgsql
+ISOLATION = $(shell sed 's/\#.*//' $(srcdir)/test/isolation/LIST)
+ISOLATION_OPTS = --inputdir=$(srcdir)/test/isolation
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+gen_durable--$(EXTVERSION).sql: $(foreach part,$(SQL_PARTS),$(srcdir)/src/sql/$(part).sql)
+	cat $^ > $@
+
+# Every object depends on every header: the tree is small and a stale object is worse than a rebuild.
+$(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)

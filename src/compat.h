@@ -1,0 +1,97 @@
+/*
+ * compat.h
+ *		The differences between PostgreSQL versions, and the only file that
+ *		names PG_VERSION_NUM.  Each macro says which change forced it.
+ */
+#ifndef GEN_DURABLE_COMPAT_H
+#define GEN_DURABLE_COMPAT_H
+
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "executor/executor.h"
+#include "utils/datetime.h"
+
+#if PG_VERSION_NUM < 150000
+#error "gen_durable needs PostgreSQL 15 or newer"
+#endif
+
+/* 18 lets a module tell its name and version. */
+#if PG_VERSION_NUM >= 180000
+#define GD_MODULE_MAGIC(name_, version_) \
+	PG_MODULE_MAGIC_EXT(.name = (name_), .version = (version_))
+#else
+#define GD_MODULE_MAGIC(name_, version_) PG_MODULE_MAGIC
+#endif
+
+/* 16 moved the macros of variable-length data out of postgres.h. */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+/* 16 has one privilege check for all kinds of objects. */
+#if PG_VERSION_NUM >= 160000
+#define gd_proc_aclcheck(proc, role, mode) \
+	object_aclcheck(ProcedureRelationId, proc, role, mode)
+#else
+#define gd_proc_aclcheck(proc, role, mode) pg_proc_aclcheck(proc, role, mode)
+#endif
+
+/* 18 adds an instrumentation argument. */
+#if PG_VERSION_NUM >= 180000
+#define gd_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, NULL, nkeys, 0)
+#else
+#define gd_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, nkeys, 0)
+#endif
+
+/* 18 lets the caller exclude a tuple of its own from the check. */
+#if PG_VERSION_NUM >= 180000
+#define gd_check_index_constraints(rri, slot, estate, tid, arbiters) \
+	ExecCheckIndexConstraints(rri, slot, estate, tid, NULL, arbiters)
+#else
+#define gd_check_index_constraints(rri, slot, estate, tid, arbiters) \
+	ExecCheckIndexConstraints(rri, slot, estate, tid, arbiters)
+#endif
+
+/* 16 tells summarizing indexes (BRIN) from the rest after an update. */
+#if PG_VERSION_NUM >= 160000
+typedef TU_UpdateIndexes GdUpdateIndexes;
+#define GD_UPDATE_NO_INDEX TU_None
+#define gd_exec_insert_index_tuples(rri, slot, estate, update, nodup, conflict, arbiters, which) \
+	ExecInsertIndexTuples(rri, slot, estate, update, nodup, conflict, arbiters, \
+						  (which) == TU_Summarizing)
+#define GD_UPDATE_ALL_INDEXES TU_All
+#else
+typedef bool GdUpdateIndexes;
+#define GD_UPDATE_NO_INDEX false
+#define GD_UPDATE_ALL_INDEXES true
+#define gd_exec_insert_index_tuples(rri, slot, estate, update, nodup, conflict, arbiters, which) \
+	ExecInsertIndexTuples(rri, slot, estate, update, nodup, conflict, arbiters)
+#endif
+
+/* 16 tells more about a date that it cannot read. */
+#if PG_VERSION_NUM >= 160000
+static inline int
+gd_decode_datetime(char **field, int *ftype, int nf, int *dtype,
+				   struct pg_tm *tm, fsec_t *fsec, int *tz)
+{
+	DateTimeErrorExtra extra;
+
+	return DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tz, &extra);
+}
+#else
+#define gd_decode_datetime(field, ftype, nf, dtype, tm, fsec, tz) \
+	DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tz)
+#endif
+
+/* 17 has infinite intervals. */
+#if PG_VERSION_NUM >= 170000
+#define GD_INTERVAL_IS_FINITE(i) (!INTERVAL_NOT_FINITE(i))
+#else
+#define GD_INTERVAL_IS_FINITE(i) true
+#endif
+
+#endif							/* GEN_DURABLE_COMPAT_H */

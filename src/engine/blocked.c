@@ -1,0 +1,226 @@
+/*
+ * blocked.c
+ *		Rows that wait for a key: marking, promotion, and who is next (D-3).
+ *
+ * A candidate whose key is held is marked once (blocked_on) and leaves the
+ * pick index, so that no later pick meets it.  Whoever frees the key promotes
+ * the first blocked row of each queue by (priority, eligible_at, id); it goes
+ * back to its place in the pick index with promoted_on set, which says that
+ * the key's turn has been given and to whom.
+ *
+ * A mark and a freeing that run at the same time may not see each other, so
+ * every pick and tick rechecks some keys that rows are blocked on, going
+ * round all of them.
+ *
+ * Locks: only rows being marked or promoted, and never waiting for one.
+ */
+#include "postgres.h"
+
+#include "utils/builtins.h"
+
+#include "engine/blocked.h"
+#include "engine/effects.h"
+#include "engine/instance.h"
+#include "names.h"
+
+/*
+ * gd_blocked_on: the mark of a row that waits for a key.
+ */
+text *
+gd_blocked_on(const char *kind, const text *key)
+{
+	return cstring_to_text(psprintf("%s:%s", kind, text_to_cstring(key)));
+}
+
+/* Is a mark one that a free concurrency key ends? */
+static bool
+blocked_is_conc(const char *blocked_on)
+{
+	return strncmp(blocked_on, GD_BLOCK_CONC ":", sizeof(GD_BLOCK_CONC ":") - 1) == 0;
+}
+
+/*
+ * gd_blocked_key_held: does an executing row hold a concurrency key, as the
+ * latest snapshot has it?
+ */
+bool
+gd_blocked_key_held(GdTable *instances, const text *key)
+{
+	GdScan		scan;
+	bool		held;
+
+	gd_scan_begin(&scan, instances, GD_INSTANCES_KEY);
+	gd_scan_text(&scan, 1, key);
+	gd_scan_start(&scan);
+	held = gd_scan_next(&scan);
+	gd_scan_end(&scan);
+	return held;
+}
+
+/*
+ * gd_blocked_head: load the first row of a queue that is blocked on a key,
+ * unlocked; false if there is none.
+ */
+bool
+gd_blocked_head(GdTable *instances, const text *blocked_on, const text *queue, GdRow *head)
+{
+	GdScan		scan;
+	bool		found;
+
+	gd_scan_begin(&scan, instances, GD_INSTANCES_BLOCKED);
+	gd_scan_text(&scan, 1, blocked_on);
+	gd_scan_text(&scan, 2, queue);
+	gd_scan_start(&scan);
+	found = gd_scan_next(&scan);
+	if (found)
+		gd_row_load(head, scan.slot);
+	gd_scan_end(&scan);
+	return found;
+}
+
+/*
+ * gd_blocked_mark: a locked candidate waits for its key from now on.
+ *
+ * The key is looked at once more at commit, since its holder may have ended
+ * by then without having seen this mark.
+ */
+void
+gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz now)
+{
+	gd_row_set(row, INST_BLOCKED_ON, PointerGetDatum(blocked_on));
+	gd_row_set_null(row, INST_PROMOTED_ON);
+	gd_instance_write(row, now);
+	if (blocked_is_conc(text_to_cstring(blocked_on)))
+		gd_effect_promote(GD_BLOCK_CONC, gd_instance_text(row, INST_CONCURRENCY_KEY));
+}
+
+/*
+ * blocked_turn_given: was a row of this queue promoted for the key and not
+ * claimed yet?
+ */
+static bool
+blocked_turn_given(GdTable *instances, const text *blocked_on, const text *queue)
+{
+	GdScan		scan;
+	bool		given;
+
+	gd_scan_begin(&scan, instances, GD_INSTANCES_PROMOTED);
+	gd_scan_text(&scan, 1, blocked_on);
+	gd_scan_text(&scan, 2, queue);
+	gd_scan_start(&scan);
+	given = gd_scan_next(&scan);
+	gd_scan_end(&scan);
+	return given;
+}
+
+/*
+ * blocked_promote_key: if the key is free, promote the first row of each
+ * queue; returns how many.  A head that another transaction has locked is
+ * left to a later recheck.
+ */
+static int
+blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
+{
+	static const int prefix = sizeof(GD_BLOCK_CONC ":") - 1;
+	const text *key = cstring_to_text_with_len(VARDATA_ANY(blocked_on) + prefix,
+											   VARSIZE_ANY_EXHDR(blocked_on) - prefix);
+	GdRow	   *row = gd_row_create(instances);
+	text	   *queue = NULL;
+	int			promoted = 0;
+	GdScan		scan;
+
+	gd_scan_begin(&scan, instances, GD_INSTANCES_BLOCKED);
+	for (;;)
+	{
+		gd_scan_text(&scan, 1, blocked_on);
+		if (queue)
+			gd_scan_key(&scan, 2, BTGreaterStrategyNumber, F_TEXT_GT, PointerGetDatum(queue));
+		gd_scan_start(&scan);
+		if (!gd_scan_next(&scan))
+			break;
+		if (queue == NULL && gd_blocked_key_held(instances, key))
+			break;
+		queue = DatumGetTextPCopy(gd_slot_datum(instances, scan.slot, INST_QUEUE));
+		if (blocked_turn_given(instances, blocked_on, queue) ||
+			gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
+			continue;
+		gd_row_set_null(row, INST_BLOCKED_ON);
+		gd_row_set(row, INST_PROMOTED_ON, PointerGetDatum(blocked_on));
+		gd_instance_write(row, now);
+		promoted++;
+	}
+	gd_scan_end(&scan);
+	gd_row_free(row);
+	return promoted;
+}
+
+/*
+ * gd_blocked_promote: a key may have become free in this transaction.
+ */
+void
+gd_blocked_promote(const char *blocked_on, TimestampTz now)
+{
+	GdTable    *instances;
+
+	if (!blocked_is_conc(blocked_on))
+		return;
+	instances = gd_table_open(GD_INSTANCES);
+	blocked_promote_key(instances, cstring_to_text(blocked_on), now);
+	gd_table_close(instances);
+}
+
+/*
+ * blocked_next_key: the first key in byte order after `after` that a row is
+ * blocked on; NULL if there is none.
+ */
+static text *
+blocked_next_key(GdTable *instances, const text *after)
+{
+	GdScan		scan;
+	text	   *next = NULL;
+
+	gd_scan_begin(&scan, instances, GD_INSTANCES_BLOCKED);
+	gd_scan_key(&scan, 1, BTGreaterStrategyNumber, F_TEXT_GT, PointerGetDatum(after));
+	gd_scan_start(&scan);
+	if (gd_scan_next(&scan))
+		next = DatumGetTextPCopy(gd_slot_datum(instances, scan.slot, INST_BLOCKED_ON));
+	gd_scan_end(&scan);
+	return next && blocked_is_conc(text_to_cstring(next)) ? next : NULL;
+}
+
+/*
+ * gd_blocked_recheck: look at some of the keys that rows are blocked on, going
+ * on where this session stopped last, and promote where a key is free.
+ * Returns how many rows were promoted.
+ */
+int
+gd_blocked_recheck(GdTable *instances, int max_keys, TimestampTz now)
+{
+	static char last[GD_NAME_MAX + sizeof(GD_BLOCK_CONC ":")] = GD_BLOCK_CONC ":";
+	char		first[sizeof(last)];
+	bool		wrapped = false;
+	int			promoted = 0;
+
+	strcpy(first, last);
+	for (int n = 0; n < max_keys; n++)
+	{
+		text	   *key = blocked_next_key(instances, cstring_to_text(last));
+
+		if (key == NULL)
+		{
+			/* Round to the beginning, once. */
+			if (wrapped || strcmp(last, GD_BLOCK_CONC ":") == 0)
+				break;
+			wrapped = true;
+			strcpy(last, GD_BLOCK_CONC ":");
+			continue;
+		}
+		text_to_cstring_buffer(key, last, sizeof(last));
+		promoted += blocked_promote_key(instances, key, now);
+		if (wrapped && strcmp(last, first) >= 0)
+			break;
+	}
+	if (promoted > 0)
+		gd_table_flush();
+	return promoted;
+}

@@ -1,0 +1,139 @@
+/*
+ * children.c
+ *		Parents and children: the barrier, and what a parent sees of its children.
+ *
+ * Each fan-out of a parent is a barrier with a number.  A child carries the
+ * number of the barrier that its end counts into (joins_barrier), set to zero
+ * when it has counted.  So an end counts exactly once, in its own fan-out,
+ * whatever is revived, cancelled or scheduled again in between.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+
+#include "engine/children.h"
+#include "engine/instance.h"
+#include "guc.h"
+#include "json.h"
+#include "names.h"
+
+PG_FUNCTION_INFO_V1(gd_children);
+
+static void
+children_put_nullable(JsonbParseState **to, const char *key, GdScan *scan,
+					  GdInstanceColumn column, bool is_json)
+{
+	bool		isnull;
+	Datum		value = gd_slot_value(scan->table, scan->slot, column, &isnull);
+
+	if (isnull)
+		gd_json_put_null(to, key);
+	else if (is_json)
+		gd_json_put_jsonb(to, key, value);
+	else
+		gd_json_put_text(to, key, DatumGetTextPP(value));
+}
+
+static GdStatus
+children_status(GdScan *scan)
+{
+	return gd_status_of(DatumGetObjectId(gd_slot_datum(scan->table, scan->slot, INST_STATUS)));
+}
+
+/*
+ * gd_children_load: the children of an instance as a job carries them, or
+ * `none`.  by_parent scans the parent index.
+ */
+Datum
+gd_children_load(GdScan *by_parent, int64 parent_id, Datum none)
+{
+	JsonbParseState *to = NULL;
+	int			n = 0;
+
+	gd_scan_int8(by_parent, 1, parent_id);
+	gd_scan_start(by_parent);
+	while (n < gd_job_rows && gd_scan_next(by_parent))
+	{
+		if (n++ == 0)
+			pushJsonbValue(&to, WJB_BEGIN_ARRAY, NULL);
+		pushJsonbValue(&to, WJB_BEGIN_OBJECT, NULL);
+		gd_json_put_int(&to, "id",
+						DatumGetInt64(gd_slot_datum(by_parent->table, by_parent->slot, INST_ID)));
+		children_put_nullable(&to, "fsm", by_parent, INST_FSM, false);
+		gd_json_put_cstring(&to, "status", gd_status_name(children_status(by_parent)));
+		children_put_nullable(&to, "state", by_parent, INST_STATE, true);
+		children_put_nullable(&to, "result", by_parent, INST_RESULT, true);
+		children_put_nullable(&to, "error", by_parent, INST_LAST_ERROR, false);
+		pushJsonbValue(&to, WJB_END_OBJECT, NULL);
+	}
+	return n == 0 ? none :
+		JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&to, WJB_END_ARRAY, NULL)));
+}
+
+/*
+ * gd_children_join: children of a barrier have ended; the last one wakes the
+ * parent.  Waits for the parent's row lock.
+ */
+void
+gd_children_join(int64 parent_id, int barrier, int count, TimestampTz now)
+{
+	GdTable    *instances = gd_table_open(GD_INSTANCES);
+	GdRow	   *row = gd_row_create(instances);
+	GdScan		by_id;
+
+	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	if (gd_instance_lock(&by_id, row, parent_id, true) == GD_LOCKED &&
+		gd_instance_status(row) == GD_AWAITING_CHILDREN &&
+		gd_instance_int(row, INST_BARRIER) == barrier)
+	{
+		int			pending = Max(gd_instance_int(row, INST_CHILDREN_PENDING) - count, 0);
+
+		gd_row_set(row, INST_CHILDREN_PENDING, Int32GetDatum(pending));
+		if (pending == 0)
+			gd_instance_to_runnable(row, now);
+		gd_instance_write(row, now);
+	}
+	gd_scan_end(&by_id);
+	gd_row_free(row);
+	gd_table_close(instances);
+}
+
+/*
+ * children(id, after, max_rows) -> setof child: page through the children.
+ */
+Datum
+gd_children(PG_FUNCTION_ARGS)
+{
+	static const GdInstanceColumn columns[] = {
+		INST_ID, INST_FSM, INST_STATUS, INST_STATE, INST_RESULT, INST_LAST_ERROR
+	};
+	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
+	GdTable    *instances;
+	GdScan		scan;
+	int			max_rows;
+
+	gd_arg_required(fcinfo, 0, "id");
+	gd_arg_required(fcinfo, 1, "after");
+	max_rows = gd_arg_positive(fcinfo, 2, "max_rows");
+	InitMaterializedSRF(fcinfo, 0);
+
+	instances = gd_table_open_read(GD_INSTANCES);
+	gd_scan_begin(&scan, instances, GD_INSTANCES_PARENT);
+	gd_scan_int8(&scan, 1, PG_GETARG_INT64(0));
+	gd_scan_key(&scan, 2, BTGreaterStrategyNumber, F_INT8GT, PG_GETARG_DATUM(1));
+	gd_scan_start(&scan);
+	for (int n = 0; n < max_rows && gd_scan_next(&scan); n++)
+	{
+		Datum		values[lengthof(columns)];
+		bool		nulls[lengthof(columns)];
+
+		for (int c = 0; c < lengthof(columns); c++)
+			values[c] = gd_slot_value(instances, scan.slot, columns[c], &nulls[c]);
+		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
+	}
+	gd_scan_end(&scan);
+	gd_table_close(instances);
+	return (Datum) 0;
+}

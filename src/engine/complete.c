@@ -1,0 +1,579 @@
+/*
+ * complete.c
+ *		complete and its kin: committing the outcomes of steps.
+ *
+ * Every outcome passes the one fence (instance.c) and is applied to the row
+ * that the fence has locked; its effects on other rows follow at commit
+ * (effects.c).  A batch is read and checked whole before anything is written,
+ * then committed row by row in the order of the rows' ids, so that two
+ * batches cannot deadlock; a stale or invalid outcome is reported on its own
+ * row (D-8).  Only an outcome that inserts children needs a subtransaction.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#include "clock.h"
+#include "engine/complete.h"
+#include "engine/inbox.h"
+#include "engine/insert.h"
+#include "engine/instance.h"
+#include "engine/machines.h"
+#include "engine/outcome.h"
+#include "engine/pick.h"
+#include "events.h"
+#include "json.h"
+#include "names.h"
+#include "token.h"
+
+PG_FUNCTION_INFO_V1(gd_complete);
+PG_FUNCTION_INFO_V1(gd_complete_many);
+PG_FUNCTION_INFO_V1(gd_complete_and_take);
+PG_FUNCTION_INFO_V1(gd_commit_and_take);
+
+#define STALE_HINT "The claim was released, reaped or cancelled, or its outcome is committed already: give the work up."
+
+/* What the outcomes of one call share. */
+typedef struct Completion
+{
+	GdTable    *instances;
+	GdScan		by_id;
+	GdRow	   *row;
+	TimestampTz now;
+} Completion;
+
+/* One outcome of a batch. */
+typedef struct BatchEntry
+{
+	int			ord;			/* place in the batch, from 0 */
+	int64		id;				/* that its token names */
+	pg_uuid_t	token;
+	GdOutcome	outcome;
+} BatchEntry;
+
+static void
+completion_begin(Completion *c)
+{
+	c->instances = gd_table_open(GD_INSTANCES);
+	c->row = gd_row_create(c->instances);
+	gd_scan_begin(&c->by_id, c->instances, GD_INSTANCES_PKEY);
+	c->now = gd_now();
+}
+
+static void
+completion_end(Completion *c)
+{
+	gd_scan_end(&c->by_id);
+	gd_row_free(c->row);
+	gd_table_close(c->instances);
+	gd_table_flush();
+}
+
+static TimestampTz
+complete_after(const Completion *c, const Interval *delay)
+{
+	return delay ? gd_later(c->now, delay) : c->now;
+}
+
+/*
+ * complete_go_on: what next, await and children have in common: another step,
+ * tried from anew, under no limit unless it is given one.
+ */
+static void
+complete_go_on(GdRow *row, const GdOutcome *outcome)
+{
+	gd_row_set(row, INST_STEP, PointerGetDatum(outcome->step));
+	gd_row_set(row, INST_ATTEMPT, Int32GetDatum(0));
+	gd_row_set(row, INST_CRASHES, Int32GetDatum(0));
+	gd_row_set_null(row, INST_LAST_ERROR);
+	if (outcome->kind == GD_OUTCOME_NEXT && outcome->rate_limit)
+		gd_row_set(row, INST_RATE_LIMIT, PointerGetDatum(outcome->rate_limit));
+	else
+		gd_row_set_null(row, INST_RATE_LIMIT);
+	gd_row_set(row, INST_WEIGHT,
+			   Float8GetDatum(outcome->kind == GD_OUTCOME_NEXT ? outcome->weight : 1));
+}
+
+/*
+ * complete_consume: the step has dealt with the signals that it was parked
+ * for and handed.
+ */
+static void
+complete_consume(const Completion *c)
+{
+	if (!GD_IS_NULL(c->row, INST_HANDED_AWAITED))
+		gd_inbox_consume(DatumGetArrayTypeP(GD_VALUE(c->row, INST_HANDED_AWAITED)), c->now);
+	gd_row_set_null(c->row, INST_AWAITS);
+}
+
+static void
+complete_next(const Completion *c, const GdOutcome *outcome)
+{
+	GdRow	   *row = c->row;
+
+	complete_consume(c);
+	complete_go_on(row, outcome);
+	gd_instance_to_runnable(row, complete_after(c, outcome->delay));
+	if (outcome->key_plan == GD_KEY_SWITCH)
+		gd_row_set(row, INST_CONCURRENCY_KEY, PointerGetDatum(outcome->key));
+	else if (outcome->key_plan == GD_KEY_RELEASE)
+		gd_row_set_null(row, INST_CONCURRENCY_KEY);
+	gd_instance_write(row, c->now);
+}
+
+static void
+complete_retry(const Completion *c, const Interval *delay)
+{
+	gd_row_set(c->row, INST_ATTEMPT,
+			   Int32GetDatum(gd_instance_int(c->row, INST_ATTEMPT) + 1));
+	gd_instance_to_runnable(c->row, complete_after(c, delay));
+	gd_instance_write(c->row, c->now);
+}
+
+/*
+ * complete_await: park, unless a signal of one of the names has come that the
+ * step was not handed (GD-192).  The row's lock is held, so no delivery is
+ * between its look at the row and its commit.
+ */
+static void
+complete_await(const Completion *c, const GdOutcome *outcome)
+{
+	GdRow	   *row = c->row;
+	ArrayType  *handed = GD_IS_NULL(row, INST_HANDED) ? NULL :
+		DatumGetArrayTypeP(GD_VALUE(row, INST_HANDED));
+
+	complete_go_on(row, outcome);
+	gd_instance_to_runnable(row, c->now);
+	if (!gd_inbox_has_news(gd_instance_id(row), outcome->names, handed))
+		gd_instance_set_status(row, GD_AWAITING_SIGNAL);
+	gd_row_set(row, INST_AWAITS, PointerGetDatum(outcome->names));
+	if (outcome->timeout)
+		gd_row_set(row, INST_AWAIT_DEADLINE,
+				   TimestampTzGetDatum(gd_later(c->now, outcome->timeout)));
+	else
+		gd_row_set_null(row, INST_AWAIT_DEADLINE);
+	gd_instance_write(row, c->now);
+}
+
+/*
+ * complete_children: create the children under a new barrier and park until
+ * all that were created have ended.
+ */
+static void
+complete_children(const Completion *c, const GdOutcome *outcome)
+{
+	GdRow	   *row = c->row;
+	GdParent	parent = {gd_instance_id(row), gd_instance_int(row, INST_BARRIER) + 1};
+	GdInserted *inserted = palloc(sizeof(GdInserted) * Max(outcome->nchildren, 1));
+	int			created;
+
+	created = gd_insert_specs(c->instances, outcome->children, outcome->nchildren,
+							  &parent, c->now, inserted);
+	pfree(inserted);
+	complete_consume(c);
+	complete_go_on(row, outcome);
+	gd_instance_to_runnable(row, c->now);
+	if (created > 0)
+		gd_instance_set_status(row, GD_AWAITING_CHILDREN);
+	gd_row_set(row, INST_BARRIER, Int32GetDatum(parent.barrier));
+	gd_row_set(row, INST_CHILDREN_PENDING, Int32GetDatum(created));
+	gd_instance_write(row, c->now);
+}
+
+static void
+complete_stop(const Completion *c, text *error)
+{
+	gd_row_set(c->row, INST_LAST_ERROR, PointerGetDatum(error));
+	gd_instance_set_status(c->row, GD_FAILED);
+	gd_instance_write(c->row, c->now);
+}
+
+/*
+ * complete_fail: the step raised; the machine's policy decides.
+ */
+static void
+complete_fail(const Completion *c, text *error)
+{
+	int			attempt = gd_instance_int(c->row, INST_ATTEMPT);
+	GdMachine	machine = {0};
+
+	gd_machine_read(gd_instance_text(c->row, INST_FSM),
+					gd_instance_int(c->row, INST_FSM_VERSION), &machine);
+	gd_row_set(c->row, INST_LAST_ERROR, PointerGetDatum(error));
+	if (attempt + 1 < machine.max_attempts)
+		complete_retry(c, gd_machine_backoff(&machine, attempt));
+	else
+		complete_stop(c, error);
+}
+
+/*
+ * complete_apply: write an outcome on the fenced row, in c->row.
+ */
+static void
+complete_apply(const Completion *c, const GdOutcome *outcome)
+{
+	if (outcome->has_state)
+		gd_row_set(c->row, INST_STATE, outcome->state);
+	switch (outcome->kind)
+	{
+		case GD_OUTCOME_NEXT:
+			complete_next(c, outcome);
+			break;
+		case GD_OUTCOME_RETRY:
+			complete_retry(c, outcome->delay);
+			break;
+		case GD_OUTCOME_AWAIT:
+			complete_await(c, outcome);
+			break;
+		case GD_OUTCOME_CHILDREN:
+			complete_children(c, outcome);
+			break;
+		case GD_OUTCOME_DONE:
+			gd_row_set(c->row, INST_RESULT, outcome->result);
+			gd_row_set_null(c->row, INST_LAST_ERROR);
+			gd_instance_set_status(c->row, GD_DONE);
+			gd_instance_write(c->row, c->now);
+			break;
+		case GD_OUTCOME_STOP:
+			complete_stop(c, outcome->error);
+			break;
+		case GD_OUTCOME_FAIL:
+			complete_fail(c, outcome->error);
+			break;
+		case GD_NOUTCOMES:
+			pg_unreachable();
+	}
+}
+
+/*
+ * complete_apply_guarded: as complete_apply, in a subtransaction, so that an
+ * error takes back this outcome alone.  Returns the error, or NULL.
+ */
+static ErrorData *
+complete_apply_guarded(const Completion *c, const GdOutcome *outcome)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		complete_apply(c, outcome);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+
+	/* Only what the outcome itself is at fault for is its own affair. */
+	if (error && ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_DATA_EXCEPTION &&
+		ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION &&
+		ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
+		ReThrowError(error);
+	return error;
+}
+
+/*
+ * complete_stale: note that an outcome came too late.
+ */
+static void
+complete_stale(int64 id, const GdOutcome *outcome)
+{
+	gd_event("outcome.stale", "count=1 id=%lld kind=%s", (long long) id,
+			 gd_outcome_names[outcome->kind]);
+}
+
+/*
+ * complete_cancel: the holder of a row whose cancellation was asked for has
+ * come back: it is cancelled now (D-15).
+ */
+static void
+complete_cancel(const Completion *c)
+{
+	gd_instance_set_status(c->row, GD_CANCELLED);
+	gd_instance_write(c->row, c->now);
+}
+
+/*
+ * complete(token, outcome)
+ *
+ * Raises GD001 when the token is stale, so that the caller's own writes roll
+ * back with it.  Waits only for who has locked the row itself.
+ */
+Datum
+gd_complete(PG_FUNCTION_ARGS)
+{
+	GdOutcome	outcome;
+	Completion	c;
+	JsonbValue	value;
+	pg_uuid_t  *token;
+	GdFence		fence;
+
+	gd_writes("gen_durable.complete()");
+	gd_arg_required(fcinfo, 0, "token");
+	gd_arg_required(fcinfo, 1, "outcome");
+	token = PG_GETARG_UUID_P(0);
+	JsonbToJsonbValue(PG_GETARG_JSONB_P(1), &value);
+	completion_begin(&c);
+	gd_outcome_read(&value, false, c.now, &outcome, NULL, NULL);
+
+	fence = gd_instance_fence(&c.by_id, c.row, token, true);
+	if (fence != GD_FENCE_HELD)
+	{
+		int64		id = 0;
+
+		gd_token_id(token, &id);
+		complete_stale(id, &outcome);
+		ereport(ERROR,
+				(errcode(GD_ERRCODE_STALE_CLAIM),
+				 fence == GD_FENCE_CANCEL ?
+				 errmsg("claim %s is stale: the cancellation of instance %lld was requested",
+						gd_token_string(token), (long long) id) :
+				 errmsg("claim %s is stale", gd_token_string(token)),
+				 fence == GD_FENCE_CANCEL ?
+				 errhint("Release the claim to let the cancellation take effect at once.") :
+				 errhint(STALE_HINT)));
+	}
+	complete_apply(&c, &outcome);
+	gd_event("step.stop", "id=%lld kind=%s", (long long) gd_instance_id(c.row),
+			 gd_outcome_names[outcome.kind]);
+	completion_end(&c);
+	PG_RETURN_VOID();
+}
+
+static int
+entry_compare(const void *a, const void *b)
+{
+	const BatchEntry *x = a;
+	const BatchEntry *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->ord - y->ord;
+}
+
+static void
+batch_invalid(GdResult *result, int sqlerrcode, const char *message)
+{
+	result->result = psprintf("invalid: %s", message);
+	result->sqlerrcode = sqlerrcode;
+}
+
+/*
+ * batch_read: read and check a batch; returns how many entries are fit to be
+ * committed, and reports the rest in results.
+ */
+static int
+batch_read(Jsonb *outcomes, TimestampTz now, BatchEntry *entries, GdResult *results)
+{
+	JsonbIterator *it = JsonbIteratorInit(&outcomes->root);
+	JsonbIteratorToken token;
+	JsonbValue	value;
+	int			ord = 0;
+	int			n = 0;
+
+	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
+	{
+		BatchEntry *entry = &entries[n];
+		GdFault		fault = {0};
+
+		if (token != WJB_ELEM)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		if (!gd_outcome_read(&value, true, now, &entry->outcome, &entry->token, &fault))
+			batch_invalid(&results[ord], fault.sqlerrcode, fault.message);
+		else
+		{
+			entry->ord = ord;
+			entry->id = 0;
+			(void) gd_token_id(&entry->token, &entry->id);
+			n++;
+		}
+		ord++;
+	}
+	return n;
+}
+
+/*
+ * batch_commit: commit one outcome of a batch.
+ */
+static void
+batch_commit(Completion *c, const BatchEntry *entry, GdResult *result)
+{
+	ErrorData  *error = NULL;
+
+	result->id = entry->id;
+	switch (gd_instance_fence(&c->by_id, c->row, &entry->token, true))
+	{
+		case GD_FENCE_CANCEL:
+			complete_cancel(c);
+			/* FALLTHROUGH */
+		case GD_FENCE_STALE:
+		case GD_FENCE_BUSY:
+			complete_stale(entry->id, &entry->outcome);
+			result->result = "stale";
+			result->sqlerrcode = GD_ERRCODE_STALE_CLAIM;
+			return;
+		case GD_FENCE_HELD:
+			break;
+	}
+
+	if (entry->outcome.kind == GD_OUTCOME_CHILDREN)
+		error = complete_apply_guarded(c, &entry->outcome);
+	else
+		complete_apply(c, &entry->outcome);
+	if (error)
+		batch_invalid(result, error->sqlerrcode, error->message);
+	else
+		result->result = "committed";
+}
+
+/*
+ * gd_complete_batch: commit an array of outcomes, each with its token, row by
+ * row; returns how many results there are.
+ */
+int
+gd_complete_batch(Jsonb *outcomes, GdResult **results)
+{
+	int			n = JB_ROOT_COUNT(outcomes);
+	BatchEntry *entries = palloc(sizeof(BatchEntry) * Max(n, 1));
+	Completion	c;
+	int			nentries;
+
+	*results = palloc0(sizeof(GdResult) * Max(n, 1));
+	completion_begin(&c);
+	nentries = batch_read(outcomes, c.now, entries, *results);
+	qsort(entries, nentries, sizeof(BatchEntry), entry_compare);
+	for (int i = 0; i < nentries; i++)
+		batch_commit(&c, &entries[i], &(*results)[entries[i].ord]);
+	completion_end(&c);
+	return n;
+}
+
+/*
+ * complete_many(outcomes) -> setof (ord, id, result)
+ */
+Datum
+gd_complete_many(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
+	Jsonb	   *outcomes;
+	GdResult   *results;
+	int			n;
+
+	gd_writes("gen_durable.complete_many()");
+	outcomes = gd_json_arg_array(PG_GETARG_DATUM(0), PG_ARGISNULL(0), "outcomes");
+	InitMaterializedSRF(fcinfo, 0);
+	n = gd_complete_batch(outcomes, &results);
+	for (int i = 0; i < n; i++)
+	{
+		Datum		values[3];
+		bool		nulls[3] = {false};
+
+		values[0] = Int32GetDatum(i + 1);
+		values[1] = Int64GetDatum(results[i].id);
+		nulls[1] = results[i].id == 0;
+		values[2] = CStringGetTextDatum(results[i].result);
+		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * complete_and_take(outcomes, queue, worker, batch, lease_ttl) -> setof job
+ *
+ * Returns jobs, so it has no room to report an outcome that did not commit:
+ * as complete, it raises.
+ */
+Datum
+gd_complete_and_take(PG_FUNCTION_ARGS)
+{
+	GdPickRequest request;
+	Jsonb	   *outcomes;
+	GdResult   *results;
+	int			n;
+
+	gd_writes("gen_durable.complete_and_take()");
+	outcomes = gd_json_arg_array(PG_GETARG_DATUM(0), PG_ARGISNULL(0), "outcomes");
+	gd_pick_request(fcinfo, 1, &request);
+	n = gd_complete_batch(outcomes, &results);
+	for (int i = 0; i < n; i++)
+		if (results[i].sqlerrcode == GD_ERRCODE_STALE_CLAIM)
+			ereport(ERROR,
+					(errcode(GD_ERRCODE_STALE_CLAIM),
+					 errmsg("outcome %d: the claim of instance %lld is stale",
+							i + 1, (long long) results[i].id),
+					 errhint(STALE_HINT)));
+		else if (results[i].sqlerrcode != 0)
+			ereport(ERROR,
+					(errcode(results[i].sqlerrcode),
+					 errmsg("outcome %d is %s", i + 1, results[i].result)));
+	return gd_pick_return(fcinfo, &request);
+}
+
+/*
+ * complete_results_jsonb: results as an array of {ord, id, result}.
+ */
+static Datum
+complete_results_jsonb(const GdResult *results, int n)
+{
+	JsonbParseState *to = NULL;
+
+	pushJsonbValue(&to, WJB_BEGIN_ARRAY, NULL);
+	for (int i = 0; i < n; i++)
+	{
+		pushJsonbValue(&to, WJB_BEGIN_OBJECT, NULL);
+		gd_json_put_int(&to, "ord", i + 1);
+		if (results[i].id == 0)
+			gd_json_put_null(&to, "id");
+		else
+			gd_json_put_int(&to, "id", results[i].id);
+		gd_json_put_cstring(&to, "result", results[i].result);
+		pushJsonbValue(&to, WJB_END_OBJECT, NULL);
+	}
+	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&to, WJB_END_ARRAY, NULL)));
+}
+
+/*
+ * CALL commit_and_take(outcomes, queue, worker, batch, lease_ttl,
+ *						INOUT results, INOUT jobs)
+ */
+Datum
+gd_commit_and_take(PG_FUNCTION_ARGS)
+{
+	GdPickRequest request;
+	Jsonb	   *outcomes;
+	GdResult   *results;
+	GdJob	   *jobs;
+	int			n;
+	TupleDesc	desc;
+	Datum		values[2];
+	bool		nulls[2] = {false};
+
+	gd_writes("gen_durable.commit_and_take()");
+	outcomes = gd_json_arg_array(PG_GETARG_DATUM(0), PG_ARGISNULL(0), "outcomes");
+	gd_pick_request(fcinfo, 1, &request);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	n = gd_complete_batch(outcomes, &results);
+	values[0] = complete_results_jsonb(results, n);
+	n = gd_pick_jobs(&request, &jobs);
+	values[1] = gd_jobs_jsonb(jobs, n);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}

@@ -1,0 +1,238 @@
+/*
+ * effects.c
+ *		What a transaction does to rows other than those it was called for.
+ *
+ * A child's end counts into its parent's barrier; a freed key wakes who waits
+ * for it.  Those rows are shared by many transactions, so they are touched
+ * last (D-26): effects are queued, and applied just before commit or prepare
+ * in one global order, parents by id descending, then keys in byte order.  A
+ * long transaction after complete() thus holds no shared row, and two
+ * transactions with crossed parents cannot deadlock.
+ *
+ * A pick in the same transaction applies what is queued first, since it must
+ * see it.  If that happened in a subtransaction that is rolled back, the
+ * effects of the levels above it are due again: each effect knows the level
+ * that queued it and the level that applied it.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/snapmgr.h"
+
+#include "clock.h"
+#include "engine/blocked.h"
+#include "engine/children.h"
+#include "engine/effects.h"
+#include "guc.h"
+
+typedef enum GdEffectKind
+{
+	EFFECT_JOIN,
+	EFFECT_PROMOTE
+} GdEffectKind;
+
+typedef struct GdEffect
+{
+	GdEffectKind kind;
+	int64		parent_id;		/* join */
+	int			barrier;		/* join */
+	int			count;			/* join: children that ended */
+	char	   *blocked_on;		/* promote */
+	int			queued_level;	/* transaction nesting level */
+	int			applied_level;	/* likewise; 0 while it is due */
+} GdEffect;
+
+/* In TopTransactionContext; NIL between transactions. */
+static List *effects = NIL;
+
+static GdEffect *
+effect_add(GdEffectKind kind)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	GdEffect   *effect = palloc0(sizeof(GdEffect));
+
+	effect->kind = kind;
+	effect->queued_level = GetCurrentTransactionNestLevel();
+	effects = lappend(effects, effect);
+	MemoryContextSwitchTo(old);
+	return effect;
+}
+
+/*
+ * gd_effect_join: one more child of a barrier has ended.
+ */
+void
+gd_effect_join(int64 parent_id, int barrier)
+{
+	GdEffect   *effect = effects == NIL ? NULL : llast(effects);
+
+	if (effect && effect->kind == EFFECT_JOIN && effect->applied_level == 0 &&
+		effect->parent_id == parent_id && effect->barrier == barrier &&
+		effect->queued_level == GetCurrentTransactionNestLevel())
+		effect->count++;
+	else
+	{
+		effect = effect_add(EFFECT_JOIN);
+		effect->parent_id = parent_id;
+		effect->barrier = barrier;
+		effect->count = 1;
+	}
+	if (!gd_defer_effects)
+		gd_effects_apply();
+}
+
+/*
+ * gd_effect_promote: a key may have become free.
+ */
+void
+gd_effect_promote(const char *kind, const text *key)
+{
+	GdEffect   *effect = effect_add(EFFECT_PROMOTE);
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	effect->blocked_on = psprintf("%s:%s", kind, text_to_cstring(key));
+	MemoryContextSwitchTo(old);
+	if (!gd_defer_effects)
+		gd_effects_apply();
+}
+
+/* Joins first, parents by id descending; then keys in byte order. */
+static int
+effect_compare(const ListCell *a, const ListCell *b)
+{
+	const GdEffect *x = lfirst(a);
+	const GdEffect *y = lfirst(b);
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	if (x->kind == EFFECT_PROMOTE)
+		return strcmp(x->blocked_on, y->blocked_on);
+	if (x->parent_id != y->parent_id)
+		return x->parent_id > y->parent_id ? -1 : 1;
+	return (x->barrier > y->barrier) - (x->barrier < y->barrier);
+}
+
+static void
+effects_apply_sorted(List *due)
+{
+	TimestampTz now = gd_now();
+	int			level = GetCurrentTransactionNestLevel();
+	int			count = 0;
+	ListCell   *cell;
+
+	foreach(cell, due)
+	{
+		GdEffect   *effect = lfirst(cell);
+		const GdEffect *next = lnext(due, cell) ? lfirst(lnext(due, cell)) : NULL;
+
+		effect->applied_level = level;
+		count += effect->count;
+		if (next && effect_compare(cell, lnext(due, cell)) == 0)
+			continue;			/* the same row: once, with the sum */
+		if (effect->kind == EFFECT_JOIN)
+			gd_children_join(effect->parent_id, effect->barrier, count, now);
+		else
+			gd_blocked_promote(effect->blocked_on, now);
+		count = 0;
+	}
+}
+
+/*
+ * gd_effects_apply: apply what is due.
+ *
+ * May wait for a parent's row lock; never for a key.
+ */
+void
+gd_effects_apply(void)
+{
+	MemoryContext context;
+	MemoryContext old;
+	List	   *due = NIL;
+	ListCell   *cell;
+
+	foreach(cell, effects)
+		if (((GdEffect *) lfirst(cell))->applied_level == 0)
+			due = lappend(due, lfirst(cell));
+	if (due == NIL)
+		return;
+
+	context = AllocSetContextCreate(CurrentMemoryContext, "gen_durable effects",
+									ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	list_sort(due, effect_compare);
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	effects_apply_sorted(due);
+	PopActiveSnapshot();
+	CommandCounterIncrement();
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	list_free(due);
+
+	/* At the top level nothing can take them back but the transaction. */
+	if (GetCurrentTransactionNestLevel() == 1)
+	{
+		list_free_deep(effects);
+		effects = NIL;
+	}
+}
+
+static void
+effects_xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			gd_effects_apply();
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			effects = NIL;		/* its memory goes with the transaction */
+			break;
+		default:
+			break;
+	}
+}
+
+/*
+ * effects_subxact_callback: a subtransaction's effects go to its parent when
+ * it commits, and when it rolls back they go, and what it applied is due
+ * again.
+ */
+static void
+effects_subxact_callback(SubXactEvent event, SubTransactionId mine,
+						 SubTransactionId parent, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	ListCell   *cell;
+
+	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	foreach(cell, effects)
+	{
+		GdEffect   *effect = lfirst(cell);
+
+		if (event == SUBXACT_EVENT_COMMIT_SUB)
+		{
+			effect->queued_level = Min(effect->queued_level, level - 1);
+			effect->applied_level = Min(effect->applied_level, level - 1);
+		}
+		else if (effect->queued_level >= level)
+			effects = foreach_delete_current(effects, cell);
+		else if (effect->applied_level >= level)
+			effect->applied_level = 0;
+	}
+}
+
+void
+gd_effects_init(void)
+{
+	RegisterXactCallback(effects_xact_callback, NULL);
+	RegisterSubXactCallback(effects_subxact_callback, NULL);
+}

@@ -1,0 +1,79 @@
+/*
+ * heartbeat.c
+ *		heartbeat: keeping claims, and hearing of cancellation.
+ *
+ * By token alone (D-31), in the order of the rows' ids.  A row that another
+ * transaction has locked at this instant keeps its lease until the next beat.
+ * updated_at does not move (D-10).
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/timestamp.h"
+
+#include "clock.h"
+#include "engine/instance.h"
+#include "engine/machines.h"
+#include "engine/tokens.h"
+#include "names.h"
+
+PG_FUNCTION_INFO_V1(gd_heartbeat);
+
+/*
+ * heartbeat_extend: give a held row its new lease.
+ */
+static void
+heartbeat_extend(GdRow *row, const Interval *ttl, TimestampTz now)
+{
+	if (ttl == NULL)
+		ttl = gd_queue_lease_ttl(gd_instance_text(row, INST_QUEUE));
+	gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(gd_later(now, ttl)));
+	gd_row_update(row);
+}
+
+/*
+ * heartbeat(tokens, lease_ttl) -> setof (token, held, cancel_requested)
+ */
+Datum
+gd_heartbeat(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
+	TimestampTz now = gd_now();
+	Interval   *ttl = NULL;
+	GdTokens	tokens;
+	GdTable    *instances;
+	GdRow	   *row;
+	GdScan		by_id;
+
+	gd_writes("gen_durable.heartbeat()");
+	gd_tokens_arg(fcinfo, 0, &tokens);
+	if (!PG_ARGISNULL(1))
+	{
+		ttl = PG_GETARG_INTERVAL_P(1);
+		gd_check_not_negative("lease_ttl", ttl, NULL);
+	}
+	InitMaterializedSRF(fcinfo, 0);
+
+	instances = gd_table_open(GD_INSTANCES);
+	row = gd_row_create(instances);
+	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	for (int i = 0; i < tokens.n; i++)
+	{
+		GdFence		fence = gd_instance_fence(&by_id, row, tokens.tokens[i], false);
+		Datum		values[3];
+		bool		nulls[3] = {false};
+
+		if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
+			heartbeat_extend(row, ttl, now);
+		values[0] = UUIDPGetDatum(tokens.tokens[i]);
+		values[1] = BoolGetDatum(fence != GD_FENCE_STALE);
+		values[2] = BoolGetDatum(fence == GD_FENCE_CANCEL);
+		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
+	}
+	gd_scan_end(&by_id);
+	gd_row_free(row);
+	gd_table_close(instances);
+	gd_table_flush();
+	return (Datum) 0;
+}

@@ -1,0 +1,319 @@
+/*
+ * instance.c
+ *		One instance's row: reading it, fencing it, and writing its transitions.
+ *
+ * Everything that changes a status goes through gd_instance_write, which
+ * compares the version that was locked with the values to be written and
+ * brings about what follows from the change:
+ *
+ *	leaving executing	the claim's columns are cleared; the key that it held
+ *						is free at commit (effects.c promotes who waits for it)
+ *	leaving runnable	marks of blocking and promotion are cleared
+ *	becoming terminal	finished_at is set, the inbox is dropped, the parent's
+ *						join counts it at commit (once: joins_barrier is zeroed)
+ *	correlation scope	the key is given up on leaving the scope, and taken on
+ *						entering it if it is free (D-7)
+ *
+ * Lock: the row must be locked by the caller.  Rows of others are not
+ * touched here; the effects on them come at commit.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "engine/effects.h"
+#include "engine/inbox.h"
+#include "engine/instance.h"
+#include "names.h"
+#include "token.h"
+
+/*
+ * instance_holds: the fence (D-1).  A claim is its token together with the
+ * status; nothing else identifies it.
+ */
+static bool
+instance_holds(GdTable *table, TupleTableSlot *slot, const pg_uuid_t *token)
+{
+	bool		isnull;
+	Datum		stored = gd_slot_value(table, slot, INST_TOKEN, &isnull);
+
+	return !isnull &&
+		gd_token_equal(DatumGetUUIDP(stored), token) &&
+		gd_status_of(DatumGetObjectId(gd_slot_datum(table, slot, INST_STATUS))) == GD_EXECUTING;
+}
+
+/*
+ * gd_instance_find: look an instance up, unlocked; by_id scans the primary
+ * key and holds the row in its slot.
+ */
+bool
+gd_instance_find(GdScan *by_id, int64 id)
+{
+	gd_scan_int8(by_id, 1, id);
+	gd_scan_start(by_id);
+	return gd_scan_next(by_id);
+}
+
+/*
+ * gd_instance_lock: look an instance up and lock it.  GD_LOCK_GONE when
+ * there is none.
+ */
+GdLockResult
+gd_instance_lock(GdScan *by_id, GdRow *row, int64 id, bool wait)
+{
+	if (!gd_instance_find(by_id, id))
+		return GD_LOCK_GONE;
+	return gd_row_lock(row, &by_id->slot->tts_tid, wait);
+}
+
+/*
+ * gd_instance_fence: find the row that a token claims and lock it, if the
+ * token is current.
+ *
+ * A stale token is told without waiting for anybody's lock.  With wait, waits
+ * for whoever holds the row and looks again at its newest version.
+ */
+GdFence
+gd_instance_fence(GdScan *by_id, GdRow *row, const pg_uuid_t *token, bool wait)
+{
+	int64		id;
+
+	if (!gd_token_id(token, &id) || !gd_instance_find(by_id, id) ||
+		!instance_holds(by_id->table, by_id->slot, token))
+		return GD_FENCE_STALE;
+
+	switch (gd_row_lock(row, &by_id->slot->tts_tid, wait))
+	{
+		case GD_LOCKED:
+			if (!instance_holds(row->table, row->slot, token))
+				return GD_FENCE_STALE;
+			return GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT) ?
+				GD_FENCE_HELD : GD_FENCE_CANCEL;
+		case GD_LOCK_GONE:
+			return GD_FENCE_STALE;
+		case GD_LOCK_BUSY:
+			break;
+	}
+
+	/* With wait, only a version written by this very command is busy. */
+	return wait ? GD_FENCE_STALE : GD_FENCE_BUSY;
+}
+
+/*
+ * gd_instance_find_key: the occupant of a correlation key, false if none.
+ * With live_only a terminal occupant does not count.
+ */
+bool
+gd_instance_find_key(GdTable *instances, const text *key, int64 *id, bool live_only)
+{
+	GdScan		scan;
+	bool		found;
+
+	gd_scan_begin(&scan, instances, GD_INSTANCES_CORRELATION);
+	gd_scan_text(&scan, 1, key);
+	gd_scan_start(&scan);
+	found = gd_scan_next(&scan);
+	if (found)
+	{
+		Oid			label = DatumGetObjectId(gd_slot_datum(instances, scan.slot, INST_STATUS));
+
+		*id = DatumGetInt64(gd_slot_datum(instances, scan.slot, INST_ID));
+		if (live_only && gd_status_is_terminal(gd_status_of(label)))
+			found = false;
+	}
+	gd_scan_end(&scan);
+	return found;
+}
+
+/*
+ * gd_scope_has: is a status in a correlation scope?  The scope has no NULLs,
+ * which insert sees to.
+ */
+bool
+gd_scope_has(ArrayType *scope, GdStatus status)
+{
+	Oid			label = gd_catalog()->status[status];
+	Oid		   *labels = (Oid *) ARR_DATA_PTR(scope);
+	int			nlabels = ArrayGetNItems(ARR_NDIM(scope), ARR_DIMS(scope));
+
+	for (int i = 0; i < nlabels; i++)
+		if (labels[i] == label)
+			return true;
+	return false;
+}
+
+/*
+ * instance_key_taken: does any transaction, ended or not, hold a correlation
+ * key?  Does not wait for one that has not ended.
+ */
+static bool
+instance_key_taken(GdTable *instances, const text *key)
+{
+	SnapshotData dirty;
+	GdScan		scan;
+	bool		taken;
+
+	InitDirtySnapshot(dirty);
+	gd_scan_begin_snapshot(&scan, instances, GD_INSTANCES_CORRELATION, &dirty);
+	gd_scan_text(&scan, 1, key);
+	gd_scan_start(&scan);
+	taken = gd_scan_next(&scan);
+	gd_scan_end(&scan);
+	return taken;
+}
+
+/*
+ * instance_write_with_key: write the row as the holder of its correlation
+ * key if the key is free, else without it (D-7).
+ *
+ * Another transaction can take the key between the look and the write; then
+ * the unique index raises, the subtransaction takes the write back, and the
+ * row goes on without the key.
+ */
+static void
+instance_write_with_key(GdRow *row)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ItemPointerData tid = row->tid;
+
+	if (instance_key_taken(row->table, gd_instance_text(row, INST_CORRELATION_KEY)))
+	{
+		gd_row_update(row);
+		return;
+	}
+
+	gd_row_set(row, INST_CORRELATION_GUARD, GD_VALUE(row, INST_CORRELATION_KEY));
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		gd_row_update(row);
+		ReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		if (error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
+			PG_RE_THROW();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		FreeErrorData(error);
+
+		row->tid = tid;
+		gd_row_set_null(row, INST_CORRELATION_GUARD);
+		gd_row_update(row);
+	}
+	PG_END_TRY();
+}
+
+/*
+ * gd_instance_to_runnable: make it a candidate from an instant on.
+ */
+void
+gd_instance_to_runnable(GdRow *row, TimestampTz eligible_at)
+{
+	gd_instance_set_status(row, GD_RUNNABLE);
+	gd_row_set(row, INST_ELIGIBLE_AT, TimestampTzGetDatum(eligible_at));
+}
+
+/*
+ * instance_leave_executing: what a claim held is given back.
+ */
+static void
+instance_leave_executing(GdRow *row)
+{
+	bool		no_key;
+	Datum		key = gd_slot_value(row->table, row->slot, INST_CONCURRENCY_KEY, &no_key);
+
+	if (!no_key)
+		gd_effect_promote(GD_BLOCK_CONC, DatumGetTextPP(key));
+	gd_row_set_null(row, INST_LOCKED_BY);
+	gd_row_set_null(row, INST_LEASE_EXPIRES_AT);
+	gd_row_set_null(row, INST_TOKEN);
+	gd_row_set_null(row, INST_CONCURRENCY_SHARD);
+	gd_row_set_null(row, INST_HANDED);
+	gd_row_set_null(row, INST_HANDED_AWAITED);
+	gd_row_set_null(row, INST_CANCEL_REQUESTED_AT);
+}
+
+/*
+ * instance_leave_runnable: it waits for no key any more.  If it goes without
+ * a claim, the turn that a promotion gave it passes to the next.
+ */
+static void
+instance_leave_runnable(GdRow *row, GdStatus to)
+{
+	if (to != GD_EXECUTING && !GD_IS_NULL(row, INST_CONCURRENCY_KEY) &&
+		GD_IS_NULL(row, INST_BLOCKED_ON))
+		gd_effect_promote(GD_BLOCK_CONC, gd_instance_text(row, INST_CONCURRENCY_KEY));
+	gd_row_set_null(row, INST_BLOCKED_ON);
+	gd_row_set_null(row, INST_PROMOTED_ON);
+}
+
+static void
+instance_end(GdRow *row, TimestampTz now)
+{
+	gd_row_set(row, INST_FINISHED_AT, TimestampTzGetDatum(now));
+	gd_row_set_null(row, INST_AWAITS);
+	gd_row_set_null(row, INST_AWAIT_DEADLINE);
+	gd_inbox_drop(gd_instance_id(row));
+	if (!GD_IS_NULL(row, INST_PARENT_ID) && gd_instance_int(row, INST_JOINS_BARRIER) > 0)
+		gd_effect_join(DatumGetInt64(GD_VALUE(row, INST_PARENT_ID)),
+					   gd_instance_int(row, INST_JOINS_BARRIER));
+	gd_row_set(row, INST_JOINS_BARRIER, Int32GetDatum(0));
+}
+
+/*
+ * gd_instance_write: write a locked row's new values and bring about what
+ * follows from its change of status; see the top of the file.
+ *
+ * The row's slot still holds the version that was locked.
+ */
+void
+gd_instance_write(GdRow *row, TimestampTz now)
+{
+	GdTable    *table = row->table;
+	GdStatus	from = gd_status_of(DatumGetObjectId(gd_slot_datum(table, row->slot, INST_STATUS)));
+	GdStatus	to = gd_instance_status(row);
+	bool		enters_scope = false;
+
+	gd_row_set(row, INST_UPDATED_AT, TimestampTzGetDatum(now));
+	if (from != to)
+	{
+		if (from == GD_EXECUTING)
+			instance_leave_executing(row);
+		if (from == GD_RUNNABLE)
+			instance_leave_runnable(row, to);
+		if (gd_status_is_terminal(to))
+			instance_end(row, now);
+		else if (gd_status_is_terminal(from))
+			gd_row_set_null(row, INST_FINISHED_AT);
+
+		if (!GD_IS_NULL(row, INST_CORRELATION_KEY))
+		{
+			ArrayType  *scope = DatumGetArrayTypeP(GD_VALUE(row, INST_CORRELATION_SCOPE));
+
+			if (!gd_scope_has(scope, to))
+				gd_row_set_null(row, INST_CORRELATION_GUARD);
+			else
+				enters_scope = !gd_scope_has(scope, from);
+		}
+	}
+
+	if (enters_scope)
+		instance_write_with_key(row);
+	else
+		gd_row_update(row);
+}

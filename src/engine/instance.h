@@ -1,0 +1,67 @@
+/*
+ * instance.h
+ *		One instance's row: reading it, fencing it, and writing its transitions.
+ */
+#ifndef GEN_DURABLE_INSTANCE_H
+#define GEN_DURABLE_INSTANCE_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "utils/array.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "compat.h"
+#include "table.h"
+
+typedef enum GdFence
+{
+	GD_FENCE_HELD,				/* the token is the row's; the row is locked */
+	GD_FENCE_CANCEL,			/* likewise, but its cancellation was asked for */
+	GD_FENCE_STALE,				/* not the row's token, or no row */
+	GD_FENCE_BUSY				/* held, but locked by another transaction */
+} GdFence;
+
+extern GdFence gd_instance_fence(GdScan *by_id, GdRow *row, const pg_uuid_t *token,
+								 bool wait);
+extern bool gd_instance_find(GdScan *by_id, int64 id);
+extern GdLockResult gd_instance_lock(GdScan *by_id, GdRow *row, int64 id, bool wait);
+extern bool gd_instance_find_key(GdTable *instances, const text *key, int64 *id,
+								 bool live_only);
+extern void gd_instance_write(GdRow *row, TimestampTz now);
+extern void gd_instance_to_runnable(GdRow *row, TimestampTz eligible_at);
+extern bool gd_scope_has(ArrayType *scope, GdStatus status);
+
+static inline GdStatus
+gd_instance_status(GdRow *row)
+{
+	return gd_status_of(DatumGetObjectId(GD_VALUE(row, INST_STATUS)));
+}
+
+static inline void
+gd_instance_set_status(GdRow *row, GdStatus status)
+{
+	gd_row_set(row, INST_STATUS, ObjectIdGetDatum(gd_catalog()->status[status]));
+}
+
+static inline int64
+gd_instance_id(GdRow *row)
+{
+	return DatumGetInt64(GD_VALUE(row, INST_ID));
+}
+
+/* A text column, or NULL. */
+static inline text *
+gd_instance_text(GdRow *row, GdInstanceColumn column)
+{
+	return GD_IS_NULL(row, column) ? NULL : DatumGetTextPP(GD_VALUE(row, column));
+}
+
+static inline int32
+gd_instance_int(GdRow *row, GdInstanceColumn column)
+{
+	return DatumGetInt32(GD_VALUE(row, column));
+}
+
+#endif							/* GEN_DURABLE_INSTANCE_H */

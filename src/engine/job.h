@@ -1,0 +1,49 @@
+/*
+ * job.h
+ *		A claimed step as a worker gets it: type gen_durable.job.
+ */
+#ifndef GEN_DURABLE_JOB_H
+#define GEN_DURABLE_JOB_H
+
+#include "postgres.h"
+
+#include "utils/jsonb.h"
+#include "utils/tuplestore.h"
+
+#include "engine/inbox.h"
+#include "table.h"
+
+/* Attributes of gen_durable.job, in order. */
+typedef enum GdJobColumn
+{
+	JOB_TOKEN, JOB_ID, JOB_FSM, JOB_FSM_VERSION, JOB_STEP, JOB_STATE, JOB_ATTEMPT,
+	JOB_AWAITED, JOB_SIGNALS, JOB_CHILDREN, JOB_QUEUE, JOB_CONCURRENCY_KEY,
+	JOB_LEASE_EXPIRES_AT,
+	JOB_NCOLUMNS
+} GdJobColumn;
+
+typedef struct GdJob
+{
+	Datum		values[JOB_NCOLUMNS];
+	bool		nulls[JOB_NCOLUMNS];
+	int16		priority;		/* with the next and the id: its place */
+	TimestampTz eligible_at;
+} GdJob;
+
+/* What loads the inboxes and children of the jobs of one call. */
+typedef struct GdJobLoader
+{
+	GdTable    *signals;
+	GdScan		inboxes;
+	GdScan		children;
+	Datum		none;			/* an empty jsonb array */
+} GdJobLoader;
+
+extern void gd_job_loader_begin(GdJobLoader *loader, GdTable *instances);
+extern void gd_job_loader_end(GdJobLoader *loader);
+extern void gd_job_load(GdJobLoader *loader, GdRow *row, GdJob *job);
+extern void gd_job_finish(GdRow *row, GdJob *job);
+extern void gd_jobs_sort(GdJob *jobs, int njobs);
+extern Datum gd_jobs_jsonb(GdJob *jobs, int njobs);
+
+#endif							/* GEN_DURABLE_JOB_H */

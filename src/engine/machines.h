@@ -1,0 +1,32 @@
+/*
+ * machines.h
+ *		Registered machines and queues: the settings that instances fall under.
+ */
+#ifndef GEN_DURABLE_MACHINES_H
+#define GEN_DURABLE_MACHINES_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+
+/* A machine as it is registered, or the defaults where it is not. */
+typedef struct GdMachine
+{
+	text	   *name;
+	int			version;
+	text	   *queue;
+	text	   *initial;
+	int			max_attempts;
+	Interval	backoff_base;
+	Interval	backoff_cap;
+	int			max_crashes;	/* -1: unbounded */
+} GdMachine;
+
+/* Stands for the newest version. */
+#define GD_NEWEST_VERSION 0
+
+extern void gd_machine_read(const text *name, int version, GdMachine *machine);
+extern Interval *gd_machine_backoff(const GdMachine *machine, int attempt);
+extern Interval *gd_queue_lease_ttl(const text *queue);
+
+#endif							/* GEN_DURABLE_MACHINES_H */

@@ -1,0 +1,228 @@
+/*
+ * pick.c
+ *		pick and take: claiming steps.
+ *
+ * The scan walks the pick index in the order of (priority, eligible_at, id)
+ * and stops a priority at its first row that is not due yet, so that future
+ * rows cost one probe a priority whatever their number (D-5).  A candidate is
+ * locked without waiting, admitted (admit.c), and written as claimed; one
+ * that its key refuses is marked and leaves the index, so it is met once.
+ *
+ * What the transaction has queued for other rows is applied first, since the
+ * pick must see it; and some of the keys that rows are blocked on are looked
+ * at again (blocked.c).
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "clock.h"
+#include "engine/admit.h"
+#include "engine/blocked.h"
+#include "engine/effects.h"
+#include "engine/instance.h"
+#include "engine/machines.h"
+#include "engine/pick.h"
+#include "events.h"
+#include "names.h"
+#include "token.h"
+
+/* Keys rechecked by a pick that finds nothing else to do. */
+#define IDLE_RECHECK_KEYS 100
+
+PG_FUNCTION_INFO_V1(gd_pick);
+
+typedef struct Pick
+{
+	const GdPickRequest *request;
+	TimestampTz now;
+	TimestampTz lease_expires_at;
+	GdTable    *instances;
+	GdRow	   *row;			/* the candidate */
+	GdAdmission admission;
+	GdJobLoader loader;
+	GdJob	   *jobs;
+	int			njobs;
+	int			size;			/* of jobs */
+	int			marks_left;		/* rows that may still be blocked */
+} Pick;
+
+/*
+ * pick_claim: claim a locked row that was admitted.
+ */
+static void
+pick_claim(Pick *pick, GdRow *row)
+{
+	pg_uuid_t  *token = palloc(sizeof(pg_uuid_t));
+	GdJob	   *job;
+
+	if (pick->njobs == pick->size)
+	{
+		pick->size *= 2;
+		pick->jobs = repalloc_huge(pick->jobs, sizeof(GdJob) * pick->size);
+	}
+	job = &pick->jobs[pick->njobs++];
+
+	gd_token_new(gd_instance_id(row), token);
+	gd_job_load(&pick->loader, row, job);
+	gd_instance_set_status(row, GD_EXECUTING);
+	gd_row_set(row, INST_LOCKED_BY, PointerGetDatum(pick->request->worker));
+	gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(pick->lease_expires_at));
+	gd_row_set(row, INST_TOKEN, UUIDPGetDatum(token));
+	gd_row_set_null(row, INST_CONCURRENCY_SHARD);
+	gd_instance_write(row, pick->now);
+	gd_job_finish(row, job);
+}
+
+/*
+ * pick_candidate: claim, block or pass over the row that a scan stands on.
+ */
+static void
+pick_candidate(Pick *pick, TupleTableSlot *slot)
+{
+	text	   *blocked_on = NULL;
+	GdAdmitResult result;
+
+	if (gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
+		return;
+	result = gd_admit(&pick->admission, pick->row, &blocked_on);
+	if (result == GD_ADMIT)
+		pick_claim(pick, pick->row);
+	else if (result == GD_ADMIT_HEAD)
+		pick_claim(pick, pick->admission.head);
+	if (result == GD_REFUSE || result == GD_ADMIT_HEAD)
+	{
+		gd_blocked_mark(pick->row, blocked_on, pick->now);
+		pick->marks_left--;
+	}
+}
+
+/*
+ * pick_scan: walk the queue until the batch is full.
+ */
+static void
+pick_scan(Pick *pick)
+{
+	int			priority = PG_INT16_MIN;
+	GdScan		scan;
+
+	gd_scan_begin(&scan, pick->instances, GD_INSTANCES_PICK);
+	while (priority <= PG_INT16_MAX)
+	{
+		bool		jump = false;
+
+		gd_scan_text(&scan, 1, pick->request->queue);
+		gd_scan_key(&scan, 2, BTGreaterEqualStrategyNumber, F_INT2GE, Int16GetDatum(priority));
+		gd_scan_start(&scan);
+		while (!jump && pick->njobs < pick->request->batch && pick->marks_left > 0 &&
+			   gd_scan_next(&scan))
+		{
+			TimestampTz eligible_at =
+				DatumGetTimestampTz(gd_slot_datum(pick->instances, scan.slot, INST_ELIGIBLE_AT));
+
+			if (eligible_at > pick->now)
+			{
+				/* So is the rest of this priority: on with the next. */
+				priority = DatumGetInt16(gd_slot_datum(pick->instances, scan.slot,
+													   INST_PRIORITY)) + 1;
+				jump = true;
+			}
+			else
+				pick_candidate(pick, scan.slot);
+		}
+		if (!jump)
+			break;
+	}
+	gd_scan_end(&scan);
+}
+
+/*
+ * gd_pick_jobs: claim up to a batch of due steps; returns how many.
+ */
+int
+gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
+{
+	Pick		pick = {.request = request};
+	const Interval *ttl = request->lease_ttl;
+
+	gd_effects_apply();
+	pick.now = gd_now();
+	if (ttl == NULL)
+		ttl = gd_queue_lease_ttl(request->queue);
+	pick.lease_expires_at = gd_later(pick.now, ttl);
+	pick.size = Min(request->batch, 1000);
+	pick.jobs = palloc(sizeof(GdJob) * pick.size);
+	pick.marks_left = Max(100, request->batch > PG_INT32_MAX / 4 ? PG_INT32_MAX : 4 * request->batch);
+
+	pick.instances = gd_table_open(GD_INSTANCES);
+	pick.row = gd_row_create(pick.instances);
+	gd_blocked_recheck(pick.instances, Min(Max(request->batch / 4, 1), 16), pick.now);
+	gd_admission_begin(&pick.admission, pick.instances);
+	gd_job_loader_begin(&pick.loader, pick.instances);
+	pick_scan(&pick);
+	if (pick.njobs == 0 &&
+		gd_blocked_recheck(pick.instances, IDLE_RECHECK_KEYS, pick.now) > 0)
+		pick_scan(&pick);
+	gd_job_loader_end(&pick.loader);
+	gd_admission_end(&pick.admission);
+	gd_row_free(pick.row);
+	gd_table_close(pick.instances);
+	gd_table_flush();
+
+	gd_jobs_sort(pick.jobs, pick.njobs);
+	gd_event("pick.stop", "count=%d demand=%d queue=%s worker=%s", pick.njobs, request->batch,
+			 text_to_cstring(request->queue), text_to_cstring(request->worker));
+	*jobs = pick.jobs;
+	return pick.njobs;
+}
+
+/*
+ * gd_pick_request: read (queue, worker, batch, lease_ttl) from a call's
+ * arguments.
+ */
+void
+gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request)
+{
+	request->queue = gd_arg_name(fcinfo, first_arg, "queue");
+	request->worker = gd_arg_name(fcinfo, first_arg + 1, "worker");
+	request->batch = gd_arg_positive(fcinfo, first_arg + 2, "batch");
+	request->lease_ttl = NULL;
+	if (!PG_ARGISNULL(first_arg + 3))
+	{
+		request->lease_ttl = PG_GETARG_INTERVAL_P(first_arg + 3);
+		gd_check_not_negative("lease_ttl", request->lease_ttl, NULL);
+	}
+}
+
+/*
+ * gd_pick_return: claim, and return the jobs as a set.
+ */
+Datum
+gd_pick_return(FunctionCallInfo fcinfo, const GdPickRequest *request)
+{
+	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
+	GdJob	   *jobs;
+	int			njobs;
+
+	InitMaterializedSRF(fcinfo, 0);
+	njobs = gd_pick_jobs(request, &jobs);
+	for (int i = 0; i < njobs; i++)
+		tuplestore_putvalues(out->setResult, out->setDesc, jobs[i].values, jobs[i].nulls);
+	return (Datum) 0;
+}
+
+/*
+ * pick(queue, worker, batch, lease_ttl) -> setof job
+ */
+Datum
+gd_pick(PG_FUNCTION_ARGS)
+{
+	GdPickRequest request;
+
+	gd_writes("gen_durable.pick()");
+	gd_pick_request(fcinfo, 0, &request);
+	return gd_pick_return(fcinfo, &request);
+}

@@ -1,0 +1,25 @@
+/*
+ * pick.h
+ *		Claiming steps.
+ */
+#ifndef GEN_DURABLE_PICK_H
+#define GEN_DURABLE_PICK_H
+
+#include "postgres.h"
+
+#include "engine/job.h"
+
+/* What a worker asks for. */
+typedef struct GdPickRequest
+{
+	text	   *queue;
+	text	   *worker;
+	int			batch;
+	Interval   *lease_ttl;		/* NULL: the queue's */
+} GdPickRequest;
+
+extern void gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request);
+extern int	gd_pick_jobs(const GdPickRequest *request, GdJob **jobs);
+extern Datum gd_pick_return(FunctionCallInfo fcinfo, const GdPickRequest *request);
+
+#endif							/* GEN_DURABLE_PICK_H */

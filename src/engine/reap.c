@@ -1,0 +1,91 @@
+/*
+ * reap.c
+ *		reap: taking back the claims whose lease has run out.
+ *
+ * The worker died, or was too slow to beat.  The step runs again with attempt
+ * and crashes one higher; a step that has killed its workers max_crashes
+ * times in a row fails the instance (D-9).  A row that is locked right now is
+ * left alone: its outcome may be about to commit (GD-229).
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "clock.h"
+#include "engine/instance.h"
+#include "engine/machines.h"
+#include "engine/maintenance.h"
+#include "events.h"
+#include "names.h"
+
+PG_FUNCTION_INFO_V1(gd_reap);
+
+static void
+reap_row(GdRow *row, TimestampTz now)
+{
+	int			crashes = gd_instance_int(row, INST_CRASHES);
+	GdMachine	machine = {0};
+
+	if (!GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT))
+	{
+		gd_instance_set_status(row, GD_CANCELLED);
+		gd_instance_write(row, now);
+		return;
+	}
+
+	gd_machine_read(gd_instance_text(row, INST_FSM),
+					gd_instance_int(row, INST_FSM_VERSION), &machine);
+	if (machine.max_crashes >= 0 && crashes >= machine.max_crashes)
+	{
+		gd_row_set(row, INST_LAST_ERROR,
+				   CStringGetTextDatum(psprintf("worker died %d times", crashes + 1)));
+		gd_instance_set_status(row, GD_FAILED);
+	}
+	else
+		gd_instance_set_status(row, GD_RUNNABLE);
+	gd_row_set(row, INST_ATTEMPT, Int32GetDatum(gd_instance_int(row, INST_ATTEMPT) + 1));
+	gd_row_set(row, INST_CRASHES, Int32GetDatum(crashes + 1));
+	gd_instance_write(row, now);
+}
+
+int64
+gd_reap_pass(int max_rows)
+{
+	TimestampTz now = gd_now();
+	GdTable    *instances = gd_table_open(GD_INSTANCES);
+	GdRow	   *row = gd_row_create(instances);
+	GdScan		scan;
+	int64		reaped = 0;
+
+	gd_scan_begin(&scan, instances, GD_INSTANCES_LEASE);
+	gd_scan_key(&scan, 1, BTLessStrategyNumber, F_TIMESTAMPTZ_LT, TimestampTzGetDatum(now));
+	gd_scan_start(&scan);
+	while (reaped < max_rows && gd_scan_next(&scan))
+	{
+		if (gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
+			continue;
+		reap_row(row, now);
+		reaped++;
+	}
+	gd_scan_end(&scan);
+	gd_row_free(row);
+	gd_table_close(instances);
+	gd_table_flush();
+	if (reaped > 0)
+		gd_event("reaper.reaped", "count=%lld", (long long) reaped);
+	return reaped;
+}
+
+/*
+ * reap(max_rows) -> how many claims were taken back
+ */
+Datum
+gd_reap(PG_FUNCTION_ARGS)
+{
+	int			max_rows = gd_arg_positive(fcinfo, 0, "max_rows");
+
+	gd_writes("gen_durable.reap()");
+	PG_RETURN_INT64(gd_reap_pass(max_rows));
+}

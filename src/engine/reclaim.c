@@ -1,0 +1,81 @@
+/*
+ * reclaim.c
+ *		reclaim: a worker takes back, at its start, what its dead predecessors
+ *		held.
+ *
+ * A live owner keeps more than `margin` of lease, so a worker whose name has
+ * the same prefix is never robbed (GD-237).  The prefix is compared byte by
+ * byte.  Nothing failed, so attempt and crashes stay (GD-236).
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "clock.h"
+#include "engine/instance.h"
+#include "engine/release.h"
+#include "events.h"
+#include "names.h"
+
+PG_FUNCTION_INFO_V1(gd_reclaim);
+
+static bool
+reclaim_matches(GdScan *scan, const text *queue, const text *prefix)
+{
+	bool		isnull;
+	Datum		worker = gd_slot_value(scan->table, scan->slot, INST_LOCKED_BY, &isnull);
+	int			len = VARSIZE_ANY_EXHDR(prefix);
+	text	   *name;
+
+	if (isnull ||
+		!gd_text_equal(DatumGetTextPP(gd_slot_datum(scan->table, scan->slot, INST_QUEUE)), queue))
+		return false;
+	name = DatumGetTextPP(worker);
+	return VARSIZE_ANY_EXHDR(name) >= len &&
+		memcmp(VARDATA_ANY(name), VARDATA_ANY(prefix), len) == 0;
+}
+
+/*
+ * reclaim(queue, prefix, margin) -> how many claims were taken back
+ */
+Datum
+gd_reclaim(PG_FUNCTION_ARGS)
+{
+	TimestampTz now = gd_now();
+	text	   *queue = gd_arg_name(fcinfo, 0, "queue");
+	text	   *prefix = gd_arg_name(fcinfo, 1, "prefix");
+	GdTable    *instances;
+	GdRow	   *row;
+	GdScan		scan;
+	TimestampTz before;
+	int64		reclaimed = 0;
+
+	gd_writes("gen_durable.reclaim()");
+	gd_arg_required(fcinfo, 2, "margin");
+	gd_check_not_negative("margin", PG_GETARG_INTERVAL_P(2), NULL);
+	before = gd_later(now, PG_GETARG_INTERVAL_P(2));
+
+	instances = gd_table_open(GD_INSTANCES);
+	row = gd_row_create(instances);
+	gd_scan_begin(&scan, instances, GD_INSTANCES_LEASE);
+	gd_scan_key(&scan, 1, BTLessStrategyNumber, F_TIMESTAMPTZ_LT, TimestampTzGetDatum(before));
+	gd_scan_start(&scan);
+	while (gd_scan_next(&scan))
+	{
+		if (!reclaim_matches(&scan, queue, prefix) ||
+			gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
+			continue;
+		gd_release_row(row, now);
+		reclaimed++;
+	}
+	gd_scan_end(&scan);
+	gd_row_free(row);
+	gd_table_close(instances);
+	gd_table_flush();
+	if (reclaimed > 0)
+		gd_event("scheduler.reclaimed", "count=%lld queue=%s", (long long) reclaimed,
+				 text_to_cstring(queue));
+	PG_RETURN_INT64(reclaimed);
+}

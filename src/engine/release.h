@@ -1,0 +1,16 @@
+/*
+ * release.h
+ *		Taking rows out of their claims without an outcome.
+ */
+#ifndef GEN_DURABLE_RELEASE_H
+#define GEN_DURABLE_RELEASE_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+
+#include "table.h"
+
+extern void gd_release_row(GdRow *row, TimestampTz now);
+
+#endif							/* GEN_DURABLE_RELEASE_H */

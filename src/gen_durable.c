@@ -1,0 +1,28 @@
+/*
+ * gen_durable.c
+ *		Entry point of the library: each room sets itself up.
+ *
+ * A durable-execution engine inside the database.  An instance of a state
+ * machine is a row; a worker claims a step of it, does its work, and commits
+ * an outcome.  docs/internals.md tells how the rooms hang together.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+
+#include "catalog.h"
+#include "compat.h"
+#include "engine/effects.h"
+#include "guc.h"
+
+GD_MODULE_MAGIC("gen_durable", "0.1.0");
+
+PGDLLEXPORT void _PG_init(void);
+
+void
+_PG_init(void)
+{
+	gd_guc_init();
+	gd_catalog_init();
+	gd_effects_init();
+}

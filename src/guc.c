@@ -1,0 +1,68 @@
+/*
+ * guc.c
+ *		Settings, in alphabetical order.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "utils/guc.h"
+
+#include "guc.h"
+
+#define SECONDS_PER_DAY 86400
+
+double		gd_clock_offset = 0;
+int			gd_dedup_retention = 7 * SECONDS_PER_DAY;
+bool		gd_defer_effects = true;
+int			gd_gc_batch = 10000;
+int			gd_gc_retention = SECONDS_PER_DAY;
+int			gd_job_rows = 1000;
+int			gd_lease_ttl = 60000;
+bool		gd_log_events = false;
+
+void
+gd_guc_init(void)
+{
+	DefineCustomRealVariable("gen_durable.clock_offset",
+							 "Milliseconds added to the engine's clock.",
+							 "For tests of leases, delays and deadlines.",
+							 &gd_clock_offset, 0, -1e14, 1e14,
+							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.dedup_retention",
+							"How long a signal's dedup key is remembered after the signal was consumed.",
+							"It is forgotten sooner when the instance ends.",
+							&gd_dedup_retention, 7 * SECONDS_PER_DAY, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomBoolVariable("gen_durable.defer_effects",
+							 "Applies effects on other rows at commit.",
+							 "When off each is applied at once, for tests that look inside one transaction.",
+							 &gd_defer_effects, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.gc_batch",
+							"How many instances one pass of gc deletes at most.",
+							NULL,
+							&gd_gc_batch, 10000, 1, INT_MAX,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.gc_retention",
+							"How long an instance is kept after it ended.",
+							NULL,
+							&gd_gc_retention, SECONDS_PER_DAY, 0, INT_MAX,
+							PGC_USERSET, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.job_rows",
+							"How many signals and how many children a job carries at most.",
+							"inbox() and children() page through the rest.",
+							&gd_job_rows, 1000, 1, 1000000,
+							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.lease_ttl",
+							"How long a claim lasts without a heartbeat.",
+							NULL,
+							&gd_lease_ttl, 60000, 1, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable("gen_durable.log_events",
+							 "Writes each event of the engine to the server's log.",
+							 NULL,
+							 &gd_log_events, false,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+	MarkGUCPrefixReserved("gen_durable");
+}

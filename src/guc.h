@@ -1,0 +1,21 @@
+/*
+ * guc.h
+ *		Settings.
+ */
+#ifndef GEN_DURABLE_GUC_H
+#define GEN_DURABLE_GUC_H
+
+#include "postgres.h"
+
+extern double gd_clock_offset;	/* milliseconds added to the clock */
+extern int	gd_dedup_retention; /* seconds */
+extern bool gd_defer_effects;
+extern int	gd_gc_batch;		/* rows */
+extern int	gd_gc_retention;	/* seconds */
+extern int	gd_job_rows;		/* rows */
+extern int	gd_lease_ttl;		/* milliseconds */
+extern bool gd_log_events;
+
+extern void gd_guc_init(void);
+
+#endif							/* GEN_DURABLE_GUC_H */

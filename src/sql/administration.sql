@@ -1,0 +1,69 @@
+-- Administration: cancel, revive, and one row that says why an instance is not running.
+
+CREATE FUNCTION gen_durable.cancel(
+  id bigint, reason text DEFAULT NULL, cascade boolean DEFAULT false, force boolean DEFAULT false)
+RETURNS text LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_cancel';
+COMMENT ON FUNCTION gen_durable.cancel IS
+  'Cancels an instance: cancelled at once, or requested where a worker holds it. cascade takes its children too; force takes a held claim away.';
+
+CREATE FUNCTION gen_durable.revive(id bigint, step text DEFAULT NULL)
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_revive';
+COMMENT ON FUNCTION gen_durable.revive IS 'Makes a failed or cancelled instance runnable again at its step, or at another, with attempt 0.';
+
+CREATE FUNCTION gen_durable.why(
+  id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamptz, OUT until timestamptz,
+  OUT held_by text, OUT ahead bigint)
+RETURNS record LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $why$
+DECLARE
+  i gen_durable.instances;
+  at timestamptz := clock_timestamp();
+BEGIN
+  SELECT * INTO i FROM gen_durable.instances AS x WHERE x.id = why.id;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'instance % does not exist', coalesce(why.id::text, 'NULL') USING ERRCODE = 'GD002';
+  END IF;
+  status := i.status;
+  since := i.updated_at;
+  CASE
+    WHEN i.status = 'runnable' AND i.blocked_on LIKE 'conc:%' THEN
+      waits_for := format('concurrency key "%s"', i.concurrency_key);
+      SELECT x.locked_by, x.lease_expires_at INTO held_by, until FROM gen_durable.instances AS x
+        WHERE x.status = 'executing' AND x.concurrency_key = i.concurrency_key LIMIT 1;
+      SELECT count(*) INTO ahead FROM (
+        SELECT FROM gen_durable.instances AS x
+        WHERE x.blocked_on = i.blocked_on AND x.queue = i.queue
+          AND (x.priority, x.eligible_at, x.id) < (i.priority, i.eligible_at, i.id) LIMIT 10000) AS first;
+    WHEN i.status = 'runnable' AND i.blocked_on IS NOT NULL THEN
+      waits_for := format('rate limit "%s"', i.rate_limit);
+      SELECT count(*) INTO ahead FROM (
+        SELECT FROM gen_durable.instances AS x
+        WHERE x.blocked_on = i.blocked_on AND x.queue = i.queue
+          AND (x.priority, x.eligible_at, x.id) < (i.priority, i.eligible_at, i.id) LIMIT 10000) AS first;
+    WHEN i.status = 'runnable' AND i.eligible_at > at THEN
+      waits_for := 'its time';
+      until := i.eligible_at;
+    WHEN i.status = 'runnable' THEN
+      waits_for := format('a worker on queue "%s"', i.queue);
+      since := greatest(i.updated_at, i.eligible_at);
+      SELECT count(*) INTO ahead FROM (
+        SELECT FROM gen_durable.instances AS x
+        WHERE x.status = 'runnable' AND x.blocked_on IS NULL AND x.queue = i.queue AND x.eligible_at <= at
+          AND (x.priority, x.eligible_at, x.id) < (i.priority, i.eligible_at, i.id) LIMIT 10000) AS first;
+    WHEN i.status = 'executing' THEN
+      waits_for := CASE WHEN i.cancel_requested_at IS NULL THEN 'its worker' ELSE 'its worker, to be cancelled' END;
+      until := i.lease_expires_at;
+      held_by := i.locked_by;
+    WHEN i.status = 'awaiting_signal' THEN
+      waits_for := 'a signal: ' || array_to_string(i.awaits, ', ');
+      until := i.await_deadline;
+    WHEN i.status = 'awaiting_children' THEN
+      waits_for := 'its children';
+      ahead := i.children_pending;
+    ELSE
+      waits_for := 'nothing';
+      since := i.finished_at;
+  END CASE;
+END
+$why$;
+COMMENT ON FUNCTION gen_durable.why IS
+  'Why an instance is not running: what it waits for, since and until when, held by whom, how many are ahead (counted to 10,000).';

@@ -1,0 +1,135 @@
+-- Comments on tables, columns, indexes and constraints: what each is for, and which rule needs it.
+
+COMMENT ON TABLE gen_durable.instances IS 'One row is one instance of a state machine (GD-001).';
+COMMENT ON COLUMN gen_durable.instances.id IS 'Handle of the instance; drawn from a sequence.';
+COMMENT ON COLUMN gen_durable.instances.fsm IS 'Name of its machine.';
+COMMENT ON COLUMN gen_durable.instances.fsm_version IS 'Version of its machine; never changes.';
+COMMENT ON COLUMN gen_durable.instances.step IS 'The current step.';
+COMMENT ON COLUMN gen_durable.instances.status IS 'Where it is in its life (GD-002, D-15).';
+COMMENT ON COLUMN gen_durable.instances.state IS 'Durable state of the machine.';
+COMMENT ON COLUMN gen_durable.instances.result IS 'What it was done with; set by done only.';
+COMMENT ON COLUMN gen_durable.instances.awaits IS 'Names of the signals that it is or was parked for; kept until the woken step goes on (GD-190).';
+COMMENT ON COLUMN gen_durable.instances.queue IS 'The pool that workers claim it from; matched by equality (GD-051).';
+COMMENT ON COLUMN gen_durable.instances.priority IS 'Lower is more urgent.';
+COMMENT ON COLUMN gen_durable.instances.concurrency_key IS 'Semaphore key: of rows with the same key one executes at a time, or as many as its gate allows.';
+COMMENT ON COLUMN gen_durable.instances.concurrency_shard IS 'Shard of the gate that its slot came from; NULL while it executes under a key of size one (GD-060).';
+COMMENT ON COLUMN gen_durable.instances.eligible_at IS 'Not claimed before this instant.';
+COMMENT ON COLUMN gen_durable.instances.attempt IS 'Attempts of the current step (GD-003).';
+COMMENT ON COLUMN gen_durable.instances.crashes IS 'Consecutive claims of the current step whose lease ran out (D-9).';
+COMMENT ON COLUMN gen_durable.instances.last_error IS 'Why it failed or was cancelled, or why its last try failed; at most 64 kB.';
+COMMENT ON COLUMN gen_durable.instances.await_deadline IS 'When a park with a timeout is woken (GD-200).';
+COMMENT ON COLUMN gen_durable.instances.rate_limit IS 'Rate key of the current step.';
+COMMENT ON COLUMN gen_durable.instances.weight IS 'Tokens that the current step costs.';
+COMMENT ON COLUMN gen_durable.instances.locked_by IS 'Name that the worker gave; a label (D-1).';
+COMMENT ON COLUMN gen_durable.instances.lease_expires_at IS 'When the claim may be taken away.';
+COMMENT ON COLUMN gen_durable.instances.token IS 'Proof of the claim; its first bits are the id (D-1).';
+COMMENT ON COLUMN gen_durable.instances.handed IS 'Ids of the inbox''s signals when the step was claimed: they do not wake a park again (GD-192).';
+COMMENT ON COLUMN gen_durable.instances.handed_awaited IS 'Ids of the awaited signals that the job listed: going on consumes them (GD-156).';
+COMMENT ON COLUMN gen_durable.instances.blocked_on IS '<kind>:<key> that refused it; such a row is no candidate (D-3).';
+COMMENT ON COLUMN gen_durable.instances.promoted_on IS '<kind>:<key> whose turn was given to it and that it has not used yet (D-3).';
+COMMENT ON COLUMN gen_durable.instances.cancel_requested_at IS 'When its cancellation was asked for while a worker held it (D-15).';
+COMMENT ON COLUMN gen_durable.instances.parent_id IS 'The instance that scheduled it as a child.';
+COMMENT ON COLUMN gen_durable.instances.barrier IS 'Number of fan-outs so far: the open barrier''s number.';
+COMMENT ON COLUMN gen_durable.instances.joins_barrier IS 'Barrier of the parent that its end counts into; 0 when it counts no more (GD-215).';
+COMMENT ON COLUMN gen_durable.instances.children_pending IS 'Children of the open barrier that have not ended (GD-211).';
+COMMENT ON COLUMN gen_durable.instances.correlation_key IS 'Business identity.';
+COMMENT ON COLUMN gen_durable.instances.correlation_scope IS 'Statuses in which it occupies its correlation key (GD-033).';
+COMMENT ON COLUMN gen_durable.instances.correlation_guard IS 'The correlation key while it occupies it, else NULL; kept by the engine (D-7).';
+COMMENT ON COLUMN gen_durable.instances.inserted_at IS 'When it was inserted.';
+COMMENT ON COLUMN gen_durable.instances.updated_at IS 'When it last changed, but for heartbeats (D-10).';
+COMMENT ON COLUMN gen_durable.instances.finished_at IS 'When it ended; retention counts from here (D-10).';
+
+COMMENT ON TABLE gen_durable.signals IS 'Inboxes: signals sent to instances and not consumed yet, and the dedup keys of those that were (GD-007, D-11).';
+COMMENT ON COLUMN gen_durable.signals.id IS 'Handle of the signal; drawn from a sequence.';
+COMMENT ON COLUMN gen_durable.signals.target_id IS 'The instance that it was sent to.';
+COMMENT ON COLUMN gen_durable.signals.name IS 'Name by which an instance awaits it.';
+COMMENT ON COLUMN gen_durable.signals.payload IS 'What was sent with it.';
+COMMENT ON COLUMN gen_durable.signals.dedup_key IS 'A second signal with the same key to the same instance is a duplicate.';
+COMMENT ON COLUMN gen_durable.signals.inserted_at IS 'When it was sent.';
+COMMENT ON COLUMN gen_durable.signals.consumed_at IS 'When it was consumed; such a row only keeps its dedup key taken (D-11).';
+
+COMMENT ON TABLE gen_durable.fsms IS 'Registered machines; one that is not registered has the defaults.';
+COMMENT ON COLUMN gen_durable.fsms.name IS 'Name of the machine.';
+COMMENT ON COLUMN gen_durable.fsms.version IS 'Version; instances stay on the version they began with.';
+COMMENT ON COLUMN gen_durable.fsms.owner IS 'Name of the role that registered it; by name, since it must survive pg_upgrade.';
+COMMENT ON COLUMN gen_durable.fsms.queue IS 'Queue of its instances where insert names none.';
+COMMENT ON COLUMN gen_durable.fsms.initial IS 'First step where insert names none.';
+COMMENT ON COLUMN gen_durable.fsms.max_attempts IS 'Tries of a step before fail makes the instance failed (GD-347).';
+COMMENT ON COLUMN gen_durable.fsms.backoff_base IS 'Wait before the second try; doubles with each further one.';
+COMMENT ON COLUMN gen_durable.fsms.backoff_cap IS 'Longest wait between tries.';
+COMMENT ON COLUMN gen_durable.fsms.max_crashes IS 'Crashes of one step in a row before the next fails the instance; NULL is no bound (D-9).';
+COMMENT ON COLUMN gen_durable.fsms.inline_execution IS 'Whether its steps may run on in the same claim (GD-325).';
+COMMENT ON COLUMN gen_durable.fsms.registered_at IS 'When this version was last registered.';
+
+COMMENT ON TABLE gen_durable.queues IS 'Settings of queues where they differ from the server''s.';
+COMMENT ON COLUMN gen_durable.queues.name IS 'The queue.';
+COMMENT ON COLUMN gen_durable.queues.lease_ttl IS 'How long a claim lasts without a heartbeat; NULL takes gen_durable.lease_ttl.';
+
+COMMENT ON TABLE gen_durable.bucket_configs IS 'Policies of rate limits and concurrency gates (GD-008).';
+COMMENT ON COLUMN gen_durable.bucket_configs.kind IS 'rate or conc.';
+COMMENT ON COLUMN gen_durable.bucket_configs.name IS 'Name; a key is under the policy named by its text before the first colon (GD-010).';
+COMMENT ON COLUMN gen_durable.bucket_configs.rate IS 'Tokens a second; NULL for a gate.';
+COMMENT ON COLUMN gen_durable.bucket_configs.capacity IS 'Burst of a rate limit, or slots of a gate.';
+COMMENT ON COLUMN gen_durable.bucket_configs.shards IS 'Counter rows that a key is split over.';
+
+COMMENT ON TABLE gen_durable.buckets IS 'Counters of rate limits and gates (GD-009).';
+COMMENT ON COLUMN gen_durable.buckets.kind IS 'rate or conc.';
+COMMENT ON COLUMN gen_durable.buckets.key IS 'The full key.';
+COMMENT ON COLUMN gen_durable.buckets.shard IS 'Shard of the key, from 0.';
+COMMENT ON COLUMN gen_durable.buckets.capacity IS 'Most that the shard can hold.';
+COMMENT ON COLUMN gen_durable.buckets.available IS 'Tokens or slots free.';
+COMMENT ON COLUMN gen_durable.buckets.last_refill IS 'When tokens were last added; NULL for a gate.';
+
+COMMENT ON INDEX gen_durable.instances_pkey IS 'Finds an instance by id, and the row of a claim by its token.';
+COMMENT ON INDEX gen_durable.instances_pick IS 'Candidates of a queue, most urgent first (GD-005, GD-053).';
+COMMENT ON INDEX gen_durable.instances_blocked IS 'Rows that wait for a key, by queue, first in turn first (D-3).';
+COMMENT ON INDEX gen_durable.instances_promoted IS 'Turns given and not used (D-3).';
+COMMENT ON INDEX gen_durable.instances_lease IS 'Claims by the end of their lease (GD-225).';
+COMMENT ON INDEX gen_durable.instances_deadline IS 'Parks by their deadline (GD-201).';
+COMMENT ON INDEX gen_durable.instances_key IS 'Guarantees that one row a key executes where the key has no gate (GD-063).';
+COMMENT ON INDEX gen_durable.instances_correlation IS 'Guarantees one occupant a correlation key, and finds it (GD-034, GD-180).';
+COMMENT ON INDEX gen_durable.instances_parent IS 'Children of an instance, by id (GD-217).';
+COMMENT ON INDEX gen_durable.instances_finished IS 'Ended instances, oldest first (GD-260).';
+COMMENT ON INDEX gen_durable.signals_pkey IS 'Finds a signal by id.';
+COMMENT ON INDEX gen_durable.signals_dedup_key IS 'Guarantees one signal a dedup key and instance; finds all signals of an instance (GD-181).';
+COMMENT ON INDEX gen_durable.signals_inbox IS 'An inbox, by id.';
+COMMENT ON INDEX gen_durable.signals_tombstones IS 'Remembered dedup keys, oldest first (D-11).';
+COMMENT ON INDEX gen_durable.fsms_pkey IS 'Finds a machine, and its newest version.';
+COMMENT ON INDEX gen_durable.queues_pkey IS 'Finds a queue.';
+COMMENT ON INDEX gen_durable.bucket_configs_pkey IS 'Finds a policy by kind and name.';
+COMMENT ON INDEX gen_durable.buckets_pkey IS 'The shards of a key, in order.';
+
+COMMENT ON SEQUENCE gen_durable.instances_id_seq IS 'Ids of instances.';
+COMMENT ON SEQUENCE gen_durable.signals_id_seq IS 'Ids of signals.';
+
+COMMENT ON CONSTRAINT instances_pkey ON gen_durable.instances IS 'One row an id.';
+COMMENT ON CONSTRAINT instances_parent_fkey ON gen_durable.instances IS 'A child outlives its parent and loses the link (GD-263).';
+COMMENT ON CONSTRAINT instances_weight_check ON gen_durable.instances IS 'Weights are finite and above zero (D-12).';
+COMMENT ON CONSTRAINT instances_counts_check ON gen_durable.instances IS 'Counts are not negative.';
+COMMENT ON CONSTRAINT instances_guard_check ON gen_durable.instances IS 'The guard is the key or nothing.';
+COMMENT ON CONSTRAINT signals_pkey ON gen_durable.signals IS 'One row an id.';
+COMMENT ON CONSTRAINT signals_target_fkey ON gen_durable.signals IS 'Signals go with their instance (GD-263).';
+COMMENT ON CONSTRAINT signals_dedup_key ON gen_durable.signals IS 'One signal a dedup key and instance (GD-181).';
+COMMENT ON CONSTRAINT fsms_pkey ON gen_durable.fsms IS 'One row a version of a machine.';
+COMMENT ON CONSTRAINT queues_pkey ON gen_durable.queues IS 'One row a queue.';
+COMMENT ON CONSTRAINT bucket_configs_pkey ON gen_durable.bucket_configs IS 'A rate limit and a gate may share a name (GD-008).';
+COMMENT ON CONSTRAINT bucket_configs_kind_check ON gen_durable.bucket_configs IS 'There are two kinds.';
+COMMENT ON CONSTRAINT bucket_configs_rate_check ON gen_durable.bucket_configs IS 'A rate limit has a rate, a gate has none.';
+COMMENT ON CONSTRAINT bucket_configs_shards_check ON gen_durable.bucket_configs IS 'A key has at least one shard.';
+COMMENT ON CONSTRAINT buckets_pkey ON gen_durable.buckets IS 'One row a shard.';
+COMMENT ON CONSTRAINT buckets_available_check ON gen_durable.buckets IS 'No shard is overdrawn or overfull.';
+
+COMMENT ON COLUMN gen_durable.blocked_instances.id IS 'The instance.';
+COMMENT ON COLUMN gen_durable.blocked_instances.fsm IS 'Its machine.';
+COMMENT ON COLUMN gen_durable.blocked_instances.step IS 'Its step.';
+COMMENT ON COLUMN gen_durable.blocked_instances.queue IS 'Its queue.';
+COMMENT ON COLUMN gen_durable.blocked_instances.priority IS 'Its priority; lower is more urgent.';
+COMMENT ON COLUMN gen_durable.blocked_instances.eligible_at IS 'Since when it could run.';
+COMMENT ON COLUMN gen_durable.blocked_instances.blocked_on IS '<kind>:<key> that it waits for.';
+COMMENT ON COLUMN gen_durable.blocked_instances.blocked_since IS 'When it was refused.';
+
+COMMENT ON COLUMN gen_durable.unkeyed_instances.id IS 'The instance.';
+COMMENT ON COLUMN gen_durable.unkeyed_instances.fsm IS 'Its machine.';
+COMMENT ON COLUMN gen_durable.unkeyed_instances.step IS 'Its step.';
+COMMENT ON COLUMN gen_durable.unkeyed_instances.status IS 'Its status.';
+COMMENT ON COLUMN gen_durable.unkeyed_instances.correlation_key IS 'The key that it does not hold.';

@@ -1,0 +1,638 @@
+/*
+ * table.c
+ *		The direct path to the extension's tables.
+ *
+ * What a statement's executor builds at every start and throws away at its
+ * end - index descriptions, compiled index predicates, tuple slots - is kept
+ * per session and table (GdTableState) and used again by the next call.  It
+ * holds no relation, lock, pin or snapshot between calls, and is thrown away
+ * when the table changes (catalog.c's generation) and when an error cut its
+ * use short.
+ *
+ * Locks: RowExclusiveLock on the table and its indexes, kept to the end of
+ * the transaction for the table.  Row locks are no-key-exclusive, so that the
+ * key-share lock of a foreign key's check never hinders a claim (GD-056).
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_am_d.h"
+#include "commands/sequence.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "table.h"
+
+typedef struct GdTableState
+{
+	MemoryContext context;		/* holds all below; child of TopMemoryContext */
+	GdTableId	id;
+	uint64		generation;		/* of the catalog that it was built from */
+	bool		in_use;
+	bool		reusable;		/* only plain btree indexes */
+	int			nest_level;		/* of the transaction that uses it */
+	TupleDesc	desc;			/* a copy that belongs to no relation */
+	EState	   *estate;
+	ResultRelInfo *rri;
+	TupleTableSlot *write_slot;
+	List	   *free_slots;		/* slots not in any row's or scan's hands */
+} GdTableState;
+
+static GdTableState *states[GD_NTABLES];
+static bool callbacks_registered = false;
+
+/*
+ * state_drop: forget a state.  Its slots may name pins that the aborting
+ * transaction has released already, so they are not cleared, only freed.
+ */
+static void
+state_drop(GdTableState *state)
+{
+	if (states[state->id] == state)
+		states[state->id] = NULL;
+	MemoryContextDelete(state->context);
+}
+
+/*
+ * states_abort: an error threw past gd_table_close in a transaction of at
+ * least this nesting level.
+ */
+static void
+states_abort(int nest_level)
+{
+	for (int t = 0; t < GD_NTABLES; t++)
+		if (states[t] && states[t]->in_use && states[t]->nest_level >= nest_level)
+			state_drop(states[t]);
+}
+
+static void
+table_xact_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_ABORT)
+		states_abort(1);
+}
+
+static void
+table_subxact_callback(SubXactEvent event, SubTransactionId mine,
+					   SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		states_abort(GetCurrentTransactionNestLevel());
+}
+
+/*
+ * state_build: what a table's writes need, in a context of its own.
+ */
+static GdTableState *
+state_build(GdTableId id, Relation rel, uint64 generation)
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
+												  "gen_durable table",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	GdTableState *state = palloc0(sizeof(GdTableState));
+
+	state->context = context;
+	state->id = id;
+	state->generation = generation;
+	state->desc = CreateTupleDescCopy(RelationGetDescr(rel));
+	state->estate = CreateExecutorState();
+	state->write_slot = MakeSingleTupleTableSlot(state->desc, &TTSOpsVirtual);
+
+	/*
+	 * No range table entry: the executor then hints every index that its
+	 * entry is a mere new version, which makes full pages look for dead
+	 * entries first.  On tables whose every row is rewritten all the time
+	 * that is the right thing for every index.
+	 */
+	MemoryContextSwitchTo(state->estate->es_query_cxt);
+	state->rri = makeNode(ResultRelInfo);
+	InitResultRelInfo(state->rri, rel, 0, NULL, 0);
+	ExecOpenIndices(state->rri, true);
+
+	state->reusable = true;
+	for (int i = 0; i < state->rri->ri_NumIndices; i++)
+		if (state->rri->ri_IndexRelationDescs[i]->rd_rel->relam != BTREE_AM_OID ||
+			state->rri->ri_IndexRelationInfo[i]->ii_Expressions != NIL)
+			state->reusable = false;
+	MemoryContextSwitchTo(old);
+	return state;
+}
+
+/*
+ * gd_table_open_read: open a table for reading only, which a standby can do
+ * too.  Rows loaded from it cannot be locked or written.
+ */
+GdTable *
+gd_table_open_read(GdTableId id)
+{
+	GdTable    *table = palloc0(sizeof(GdTable));
+
+	table->id = id;
+	table->rel = table_open(gd_catalog()->table[id], AccessShareLock);
+	table->attno = gd_catalog()->attno[id];
+	table->natts = RelationGetDescr(table->rel)->natts;
+	return table;
+}
+
+/*
+ * gd_table_open: open a table for reading and writing.
+ */
+GdTable *
+gd_table_open(GdTableId id)
+{
+	GdTable    *table = palloc0(sizeof(GdTable));
+	GdTableState *state;
+	const GdCatalog *cat = gd_catalog();
+
+	if (!callbacks_registered)
+	{
+		RegisterXactCallback(table_xact_callback, NULL);
+		RegisterSubXactCallback(table_subxact_callback, NULL);
+		callbacks_registered = true;
+	}
+
+	table->id = id;
+	table->rel = table_open(cat->table[id], RowExclusiveLock);
+	cat = gd_catalog();			/* taking the lock may have brought news */
+
+	state = states[id];
+	if (state && !state->in_use && state->generation != cat->generation)
+	{
+		state_drop(state);
+		state = NULL;
+	}
+	if (state && !state->in_use)
+	{
+		ResultRelInfo *rri = state->rri;
+		List	   *indexes = RelationGetIndexList(table->rel);
+
+		Assert(list_length(indexes) == rri->ri_NumIndices);
+		rri->ri_RelationDesc = table->rel;
+		for (int i = 0; i < rri->ri_NumIndices; i++)
+			rri->ri_IndexRelationDescs[i] = index_open(list_nth_oid(indexes, i),
+													   RowExclusiveLock);
+		list_free(indexes);
+	}
+	else
+	{
+		bool		nested = state != NULL;
+
+		state = state_build(id, table->rel, cat->generation);
+		if (nested)
+			state->reusable = false;
+		else
+			states[id] = state;
+	}
+	state->in_use = true;
+	state->nest_level = GetCurrentTransactionNestLevel();
+
+	table->state = state;
+	table->attno = cat->attno[id];
+	table->natts = state->desc->natts;
+	table->rri = state->rri;
+	table->estate = state->estate;
+	table->write_slot = state->write_slot;
+	return table;
+}
+
+/*
+ * gd_table_close: close it.  The table's lock stays until the transaction
+ * ends.  Its rows and scans must be freed before.
+ */
+void
+gd_table_close(GdTable *table)
+{
+	GdTableState *state = table->state;
+
+	if (state == NULL)
+	{
+		table_close(table->rel, NoLock);
+		pfree(table);
+		return;
+	}
+	ExecClearTuple(state->write_slot);
+	ExecCloseIndices(state->rri);
+	table_close(table->rel, NoLock);
+	state->in_use = false;
+	if (!state->reusable)
+		state_drop(state);
+	pfree(table);
+}
+
+/*
+ * gd_table_flush: make what was written visible to what is read next.
+ */
+void
+gd_table_flush(void)
+{
+	CommandCounterIncrement();
+}
+
+/*
+ * gd_table_next_id: draw from the table's id sequence.
+ */
+int64
+gd_table_next_id(GdTable *table)
+{
+	return nextval_internal(gd_catalog()->sequence[table->id], false);
+}
+
+static TupleTableSlot *
+slot_get(GdTable *table)
+{
+	GdTableState *state = table->state;
+	MemoryContext old;
+	TupleTableSlot *slot;
+
+	if (state == NULL)
+		return table_slot_create(table->rel, NULL);
+	if (state->free_slots != NIL)
+	{
+		slot = llast(state->free_slots);
+		state->free_slots = list_delete_last(state->free_slots);
+		return slot;
+	}
+	old = MemoryContextSwitchTo(state->context);
+	slot = MakeSingleTupleTableSlot(state->desc, table_slot_callbacks(table->rel));
+	MemoryContextSwitchTo(old);
+	return slot;
+}
+
+static void
+slot_put(GdTable *table, TupleTableSlot *slot)
+{
+	MemoryContext old;
+
+	if (table->state == NULL)
+	{
+		ExecDropSingleTupleTableSlot(slot);
+		return;
+	}
+	old = MemoryContextSwitchTo(table->state->context);
+	ExecClearTuple(slot);
+	table->state->free_slots = lappend(table->state->free_slots, slot);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * gd_row_create: an empty row, all NULL.
+ */
+GdRow *
+gd_row_create(GdTable *table)
+{
+	GdRow	   *row = palloc0(sizeof(GdRow));
+
+	row->table = table;
+	row->values = palloc0(sizeof(Datum) * table->natts);
+	row->isnull = palloc(sizeof(bool) * table->natts);
+	memset(row->isnull, true, sizeof(bool) * table->natts);
+	return row;
+}
+
+void
+gd_row_free(GdRow *row)
+{
+	if (row->slot)
+		slot_put(row->table, row->slot);
+	pfree(row->values);
+	pfree(row->isnull);
+	pfree(row);
+}
+
+static void
+row_take_values(GdRow *row)
+{
+	slot_getallattrs(row->slot);
+	memcpy(row->values, row->slot->tts_values, sizeof(Datum) * row->table->natts);
+	memcpy(row->isnull, row->slot->tts_isnull, sizeof(bool) * row->table->natts);
+	row->tid = row->slot->tts_tid;
+}
+
+/*
+ * gd_row_load: take the tuple that a scan stands on, unlocked.
+ */
+void
+gd_row_load(GdRow *row, TupleTableSlot *slot)
+{
+	if (row->slot == NULL)
+		row->slot = slot_get(row->table);
+	ExecCopySlot(row->slot, slot);
+	row->slot->tts_tid = slot->tts_tid;
+	row_take_values(row);
+}
+
+/*
+ * gd_row_clear: make it all NULL again.
+ */
+void
+gd_row_clear(GdRow *row)
+{
+	if (row->slot)
+		ExecClearTuple(row->slot);
+	memset(row->values, 0, sizeof(Datum) * row->table->natts);
+	memset(row->isnull, true, sizeof(bool) * row->table->natts);
+}
+
+/*
+ * gd_row_lock: lock a row that a scan has found, and load the version locked.
+ *
+ * With wait, waits for other transactions and follows the row to its newest
+ * version, which the caller must check again.  Without, a row that another
+ * transaction has locked or changed since the scan's snapshot is busy.
+ */
+GdLockResult
+gd_row_lock(GdRow *row, ItemPointer tid, bool wait)
+{
+	TM_FailureData tmfd;
+	TM_Result	result;
+	ItemPointerData at = *tid;
+
+	if (row->slot == NULL)
+		row->slot = slot_get(row->table);
+	result = table_tuple_lock(row->table->rel, &at, GetActiveSnapshot(), row->slot,
+							  GetCurrentCommandId(true), LockTupleNoKeyExclusive,
+							  wait ? LockWaitBlock : LockWaitSkip,
+							  wait ? TUPLE_LOCK_FLAG_FIND_LAST_VERSION : 0, &tmfd);
+	switch (result)
+	{
+		case TM_Ok:
+			row_take_values(row);
+			return GD_LOCKED;
+		case TM_Deleted:
+			return GD_LOCK_GONE;
+		case TM_Updated:
+		case TM_WouldBlock:
+		case TM_SelfModified:
+		case TM_Invisible:
+		case TM_BeingModified:
+			return GD_LOCK_BUSY;
+	}
+	elog(ERROR, "unexpected result %d of locking a row", result);
+}
+
+static void
+write_slot_fill(GdRow *row)
+{
+	TupleTableSlot *slot = row->table->write_slot;
+
+	ExecClearTuple(slot);
+	memcpy(slot->tts_values, row->values, sizeof(Datum) * row->table->natts);
+	memcpy(slot->tts_isnull, row->isnull, sizeof(bool) * row->table->natts);
+	ExecStoreVirtualTuple(slot);
+}
+
+static void
+write_slot_index(GdTable *table, bool update, GdUpdateIndexes which)
+{
+	gd_exec_insert_index_tuples(table->rri, table->write_slot, table->estate,
+								update, false, NULL, NIL, which);
+	ResetPerTupleExprContext(table->estate);
+}
+
+/*
+ * gd_row_update: write the row's values as its new version.  The row must be
+ * locked, and its version not written by the current command.
+ */
+void
+gd_row_update(GdRow *row)
+{
+	GdTable    *table = row->table;
+	TM_FailureData tmfd;
+	LockTupleMode lockmode;
+	GdUpdateIndexes which;
+	TM_Result	result;
+
+	write_slot_fill(row);
+	result = table_tuple_update(table->rel, &row->tid, table->write_slot,
+								GetCurrentCommandId(true), GetActiveSnapshot(),
+								InvalidSnapshot, true, &tmfd, &lockmode, &which);
+	if (result != TM_Ok)
+		elog(ERROR, "unexpected result %d of updating a locked row", result);
+	if (which != GD_UPDATE_NO_INDEX)
+		write_slot_index(table, true, which);
+	row->tid = table->write_slot->tts_tid;
+}
+
+/*
+ * gd_row_delete: delete a locked row.
+ */
+void
+gd_row_delete(GdRow *row)
+{
+	TM_FailureData tmfd;
+	TM_Result	result;
+
+	result = table_tuple_delete(row->table->rel, &row->tid, GetCurrentCommandId(true),
+								GetActiveSnapshot(), InvalidSnapshot, true,
+								&tmfd, false);
+	if (result != TM_Ok)
+		elog(ERROR, "unexpected result %d of deleting a locked row", result);
+}
+
+/*
+ * gd_row_insert: insert the row's values; a violated unique index raises.
+ */
+void
+gd_row_insert(GdRow *row)
+{
+	GdTable    *table = row->table;
+
+	write_slot_fill(row);
+	table_tuple_insert(table->rel, table->write_slot, GetCurrentCommandId(true), 0, NULL);
+	write_slot_index(table, false, GD_UPDATE_ALL_INDEXES);
+	row->tid = table->write_slot->tts_tid;
+}
+
+/*
+ * gd_row_insert_unless: insert unless the arbiter, a unique index, has a row
+ * with the same key; then tell where that one is and return false.
+ *
+ * As INSERT ... ON CONFLICT DO NOTHING: waits for a rival transaction that
+ * has inserted or removed such a row and not ended.
+ */
+bool
+gd_row_insert_unless(GdRow *row, GdIndexId arbiter, ItemPointer conflict)
+{
+	GdTable    *table = row->table;
+	List	   *arbiters = list_make1_oid(gd_catalog()->index[arbiter]);
+
+	for (;;)
+	{
+		bool		lost = false;
+		uint32		token;
+
+		CHECK_FOR_INTERRUPTS();
+		write_slot_fill(row);
+		if (!gd_check_index_constraints(table->rri, table->write_slot,
+										table->estate, conflict, arbiters))
+		{
+			ResetPerTupleExprContext(table->estate);
+			return false;
+		}
+		token = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
+		table_tuple_insert_speculative(table->rel, table->write_slot,
+									   GetCurrentCommandId(true), 0, NULL, token);
+		gd_exec_insert_index_tuples(table->rri, table->write_slot, table->estate,
+									false, true, &lost, arbiters,
+									GD_UPDATE_ALL_INDEXES);
+		table_tuple_complete_speculative(table->rel, table->write_slot, token, !lost);
+		SpeculativeInsertionLockRelease(GetCurrentTransactionId());
+		ResetPerTupleExprContext(table->estate);
+		if (!lost)
+		{
+			row->tid = table->write_slot->tts_tid;
+			return true;
+		}
+	}
+}
+
+/*
+ * gd_rows_insert: insert many rows with as few WAL records as they fit in.
+ */
+void
+gd_rows_insert(GdTable *table, GdRow **rows, int nrows)
+{
+	TupleTableSlot **slots = palloc(sizeof(TupleTableSlot *) * nrows);
+
+	for (int i = 0; i < nrows; i++)
+	{
+		slots[i] = MakeSingleTupleTableSlot(table->state->desc, &TTSOpsVirtual);
+		memcpy(slots[i]->tts_values, rows[i]->values, sizeof(Datum) * table->natts);
+		memcpy(slots[i]->tts_isnull, rows[i]->isnull, sizeof(bool) * table->natts);
+		ExecStoreVirtualTuple(slots[i]);
+	}
+	table_multi_insert(table->rel, slots, nrows, GetCurrentCommandId(true), 0, NULL);
+	for (int i = 0; i < nrows; i++)
+	{
+		slots[i]->tts_tableOid = RelationGetRelid(table->rel);
+		gd_exec_insert_index_tuples(table->rri, slots[i], table->estate, false,
+									false, NULL, NIL, GD_UPDATE_ALL_INDEXES);
+		ResetPerTupleExprContext(table->estate);
+		rows[i]->tid = slots[i]->tts_tid;
+		ExecDropSingleTupleTableSlot(slots[i]);
+	}
+	pfree(slots);
+}
+
+/*
+ * gd_row_fetch_any: load the version at a place that a conflict was met,
+ * whoever may see it; false if nothing is there any more.
+ */
+bool
+gd_row_fetch_any(GdRow *row, ItemPointer tid)
+{
+	if (row->slot == NULL)
+		row->slot = slot_get(row->table);
+	if (!table_tuple_fetch_row_version(row->table->rel, tid, SnapshotAny, row->slot))
+		return false;
+	row_take_values(row);
+	return true;
+}
+
+/*
+ * gd_scan_begin_snapshot: prepare scans of one index under a snapshot that
+ * the caller keeps, or that needs no keeping.
+ */
+void
+gd_scan_begin_snapshot(GdScan *scan, GdTable *table, GdIndexId index, Snapshot snapshot)
+{
+	Oid			indexid = gd_catalog()->index[index];
+
+	memset(scan, 0, sizeof(GdScan));
+	scan->table = table;
+	if (table->state == NULL)
+		scan->index = index_open(indexid, AccessShareLock);
+	else
+		for (int i = 0; i < table->rri->ri_NumIndices && scan->index == NULL; i++)
+			if (RelationGetRelid(table->rri->ri_IndexRelationDescs[i]) == indexid)
+				scan->index = table->rri->ri_IndexRelationDescs[i];
+	if (scan->index == NULL)
+		elog(ERROR, "index %u does not belong to table \"%s\"",
+			 indexid, RelationGetRelationName(table->rel));
+	scan->snapshot = snapshot;
+	scan->slot = slot_get(table);
+}
+
+/*
+ * gd_scan_begin: prepare scans of one index under the latest snapshot.
+ */
+void
+gd_scan_begin(GdScan *scan, GdTable *table, GdIndexId index)
+{
+	gd_scan_begin_snapshot(scan, table, index, RegisterSnapshot(GetLatestSnapshot()));
+	scan->registered = true;
+}
+
+/*
+ * gd_scan_key: a condition on the index's column, counted from 1, for the
+ * next gd_scan_start.  Text compares by bytes.
+ */
+void
+gd_scan_key(GdScan *scan, int column, StrategyNumber strategy, RegProcedure proc,
+			Datum value)
+{
+	ScanKeyInit(&scan->keys[scan->nkeys++], column, strategy, proc, value);
+}
+
+/*
+ * gd_scan_start: (re)start the scan with the conditions given since the last
+ * start.
+ */
+void
+gd_scan_start(GdScan *scan)
+{
+	if (scan->desc && scan->desc->numberOfKeys != scan->nkeys)
+	{
+		index_endscan(scan->desc);
+		scan->desc = NULL;
+	}
+	if (scan->desc == NULL)
+		scan->desc = gd_index_beginscan(scan->table->rel, scan->index,
+										scan->snapshot, scan->nkeys);
+	index_rescan(scan->desc, scan->keys, scan->nkeys, NULL, 0);
+	scan->nkeys = 0;
+}
+
+/*
+ * gd_scan_refresh: let the next gd_scan_start see what was committed since.
+ */
+void
+gd_scan_refresh(GdScan *scan)
+{
+	Assert(scan->registered);
+	if (scan->desc)
+		index_endscan(scan->desc);
+	scan->desc = NULL;
+	UnregisterSnapshot(scan->snapshot);
+	scan->snapshot = RegisterSnapshot(GetLatestSnapshot());
+}
+
+/*
+ * gd_scan_next: step to the next visible row, in scan->slot.
+ */
+bool
+gd_scan_next(GdScan *scan)
+{
+	CHECK_FOR_INTERRUPTS();
+	return index_getnext_slot(scan->desc, ForwardScanDirection, scan->slot);
+}
+
+void
+gd_scan_end(GdScan *scan)
+{
+	slot_put(scan->table, scan->slot);
+	if (scan->desc)
+		index_endscan(scan->desc);
+	if (scan->table->state == NULL)
+		index_close(scan->index, NoLock);
+	if (scan->registered)
+		UnregisterSnapshot(scan->snapshot);
+}
