@@ -1,0 +1,65 @@
+-- The functions as the contract has them: names, arguments, results, properties (D-1, D-8, D-16, D-17; GD-030..GD-033).
+\set QUIET 1
+\pset format unaligned
+\pset tuples_only true
+\set ON_ERROR_STOP true
+SET client_min_messages = warning;
+BEGIN;
+CREATE EXTENSION IF NOT EXISTS pgtap;
+CREATE EXTENSION IF NOT EXISTS gen_durable;
+SELECT no_plan();
+
+CREATE TEMP TABLE contract (name text, arguments text, result text);
+INSERT INTO contract VALUES
+  ('insert', 'fsm text, state jsonb DEFAULT ''{}''::jsonb, step text DEFAULT NULL::text, fsm_version integer DEFAULT NULL::integer, queue text DEFAULT NULL::text, priority integer DEFAULT 0, concurrency_key text DEFAULT NULL::text, correlation_key text DEFAULT NULL::text, correlation_scope gen_durable.durable_status[] DEFAULT ''{runnable,executing,awaiting_signal,awaiting_children}''::gen_durable.durable_status[], rate_limit text DEFAULT NULL::text, weight double precision DEFAULT 1, eligible_at timestamp with time zone DEFAULT NULL::timestamp with time zone, schedule_in interval DEFAULT NULL::interval, OUT id bigint, OUT created boolean', 'record'),
+  ('insert_all', 'fsm text, entries jsonb, OUT ord integer, OUT id bigint, OUT created boolean', 'SETOF record'),
+  ('signal', 'id bigint, name text, payload jsonb DEFAULT ''{}''::jsonb, dedup_key text DEFAULT NULL::text', 'text'),
+  ('signal_key', 'key text, name text, payload jsonb DEFAULT ''{}''::jsonb, dedup_key text DEFAULT NULL::text', 'text'),
+  ('find', 'key text', 'bigint'),
+  ('await', 'id bigint, timeout interval DEFAULT ''00:00:05''::interval, until text DEFAULT ''settled''::text, OUT outcome text, OUT status gen_durable.durable_status, OUT step text, OUT attempt integer, OUT result jsonb, OUT error text', 'record'),
+  ('pick', 'queue text, worker text, batch integer DEFAULT 1, lease_ttl interval DEFAULT NULL::interval', 'SETOF gen_durable.job'),
+  ('take', 'queue text, worker text, batch integer DEFAULT 1, lease_ttl interval DEFAULT NULL::interval', 'SETOF gen_durable.job'),
+  ('complete', 'token uuid, outcome jsonb', 'void'),
+  ('complete_many', 'outcomes jsonb, OUT ord integer, OUT id bigint, OUT result text', 'SETOF record'),
+  ('complete_and_take', 'outcomes jsonb, queue text, worker text, batch integer DEFAULT 1, lease_ttl interval DEFAULT NULL::interval', 'SETOF gen_durable.job'),
+  ('commit_and_take', 'IN outcomes jsonb, IN queue text, IN worker text, IN batch integer DEFAULT 1, IN lease_ttl interval DEFAULT NULL::interval, INOUT results jsonb DEFAULT NULL::jsonb, INOUT jobs jsonb DEFAULT NULL::jsonb', NULL),
+  ('heartbeat', 'tokens uuid[], lease_ttl interval DEFAULT NULL::interval, OUT token uuid, OUT held boolean, OUT cancel_requested boolean', 'SETOF record'),
+  ('release', 'tokens uuid[]', 'bigint'),
+  ('children', 'id bigint, after bigint DEFAULT 0, max_rows integer DEFAULT 1000', 'SETOF gen_durable.child'),
+  ('inbox', 'id bigint, after bigint DEFAULT 0, max_rows integer DEFAULT 1000', 'SETOF gen_durable.inbox_signal'),
+  ('next_step', 'step text, state jsonb DEFAULT NULL::jsonb, rate_limit text DEFAULT NULL::text, weight double precision DEFAULT 1, concurrency_key text DEFAULT NULL::text, release_key boolean DEFAULT false, delay interval DEFAULT NULL::interval, inline_execution boolean DEFAULT NULL::boolean', 'jsonb'),
+  ('retry', 'delay interval DEFAULT ''00:00:00''::interval, state jsonb DEFAULT NULL::jsonb', 'jsonb'),
+  ('await_signal', 'names text[], step text, state jsonb DEFAULT NULL::jsonb, timeout interval DEFAULT NULL::interval', 'jsonb'),
+  ('schedule_children', 'step text, children jsonb, state jsonb DEFAULT NULL::jsonb', 'jsonb'),
+  ('done', 'result jsonb DEFAULT ''{}''::jsonb', 'jsonb'),
+  ('stop', 'reason text', 'jsonb'),
+  ('fail', 'error text', 'jsonb'),
+  ('register_fsm', 'name text, handler regprocedure DEFAULT NULL::regprocedure, version integer DEFAULT 1, step text DEFAULT NULL::text, queue text DEFAULT ''default''::text, initial text DEFAULT ''start''::text, max_attempts integer DEFAULT 20, backoff_base interval DEFAULT ''00:00:01''::interval, backoff_cap interval DEFAULT ''00:05:00''::interval, max_crashes integer DEFAULT 10, on_error regprocedure DEFAULT NULL::regprocedure, statement_timeout interval DEFAULT NULL::interval, inline_execution boolean DEFAULT false', 'void'),
+  ('reap', 'max_rows integer DEFAULT 1000', 'bigint'),
+  ('fire_timeouts', 'max_rows integer DEFAULT 1000', 'bigint'),
+  ('reclaim', 'queue text, prefix text, margin interval', 'bigint'),
+  ('gc', 'retention interval DEFAULT NULL::interval, batch integer DEFAULT NULL::integer', 'bigint'),
+  ('tick', 'OUT reaped bigint, OUT timeouts bigint, OUT promoted bigint, OUT collected bigint', 'record'),
+  ('cancel', 'id bigint, reason text DEFAULT NULL::text, cascade boolean DEFAULT false, force boolean DEFAULT false', 'text'),
+  ('revive', 'id bigint, step text DEFAULT NULL::text', 'void'),
+  ('why', 'id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamp with time zone, OUT until timestamp with time zone, OUT held_by text, OUT ahead bigint', 'record'),
+  ('grant_usage', 'role regrole, level text', 'void');
+SELECT results_eq(
+  $$SELECT c.name, p.arguments, p.result FROM contract c
+      LEFT JOIN LATERAL (SELECT pg_get_function_arguments(f.oid) AS arguments, pg_get_function_result(f.oid) AS result
+        FROM pg_proc f WHERE f.proname = c.name AND f.pronamespace = 'gen_durable'::regnamespace LIMIT 1) p ON true ORDER BY c.name$$,
+  $$SELECT name, arguments, result FROM contract ORDER BY name$$, 'the functions of the contract');
+-- Named notation works for every argument: each has a name.
+SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace
+    AND p.pronargs > 0 AND (p.proargnames IS NULL OR '' = ANY (p.proargnames))$$, 'every argument has a name');
+-- An untyped parameter must not be able to choose the wrong one of two.
+SELECT is_empty($$SELECT proname FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace GROUP BY 1 HAVING count(*) > 1$$,
+  'no two functions share a name');
+SELECT is_empty($$SELECT proname FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prokind = 'f'
+    AND (provolatile = 'i') <> (proname IN ('next_step', 'retry', 'await_signal', 'schedule_children', 'done', 'stop', 'fail'))$$,
+  'the constructors, and only they, are immutable');
+SELECT is_empty($$SELECT proname FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prokind = 'f'
+    AND (proparallel = 's') <> (provolatile = 'i')$$, 'the constructors, and only they, are safe in parallel workers');
+
+SELECT finish();
+ROLLBACK;
