@@ -33,11 +33,12 @@ documents() {
 
 # measure FILE...: of each, unpacked, its bytes, lines and words; then the hash of the file as it is, and its path.
 measure() {
-  local file lines words bytes hash counts
+  local file counts lines words bytes hashes
+  hashes=$(sha256sum -- "$@") || return
   for file; do
     counts=$(gzip -cdf -- "$file" | wc -lwc) || return
     read -r lines words bytes <<<"$counts"
-    hash=$(sha256sum <"$file") || return
-    printf '%s %s %s %s %s\n' "$bytes" "$lines" "$words" "${hash%% *}" "$file"
+    printf '%s %s %s %s %s\n' "$bytes" "$lines" "$words" "${hashes%% *}" "$file"
+    hashes=${hashes#*$'\n'}
   done
 }
