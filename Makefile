@@ -28,6 +28,7 @@ OBJS = \
 	src/engine/children.o \
 	src/engine/complete.o \
 	src/engine/constructors.o \
+	src/engine/cursor.o \
 	src/engine/effects.o \
 	src/engine/gc.o \
 	src/engine/heartbeat.o \

@@ -197,6 +197,20 @@ gd_catalog(void)
 }
 
 /*
+ * gd_catalog_has_column: is a column one of the extension's own?
+ */
+bool
+gd_catalog_has_column(GdTableId table, AttrNumber attno)
+{
+	const GdCatalog *cat = gd_catalog();
+
+	for (int c = 0; c < tables[table].ncolumns; c++)
+		if (cat->attno[table][c] == attno)
+			return true;
+	return false;
+}
+
+/*
  * gd_status_of: which status a label's OID stands for.
  */
 GdStatus

@@ -95,6 +95,7 @@ typedef struct GdCatalog
 
 extern void gd_catalog_init(void);
 extern const GdCatalog *gd_catalog(void);
+extern bool gd_catalog_has_column(GdTableId table, AttrNumber attno);
 extern GdStatus gd_status_of(Oid label);
 extern const char *gd_status_name(GdStatus status);
 

@@ -12,6 +12,7 @@
 
 #include "catalog.h"
 #include "compat.h"
+#include "engine/cursor.h"
 #include "engine/effects.h"
 #include "guc.h"
 
@@ -25,4 +26,5 @@ _PG_init(void)
 	gd_guc_init();
 	gd_catalog_init();
 	gd_effects_init();
+	gd_cursor_init();
 }

@@ -70,6 +70,13 @@ gd_check_not_negative(const char *what, const Interval *span, GdFault *fault)
 						"%s \"%s\" must not be negative", what,
 						DatumGetCString(DirectFunctionCall1(interval_out,
 															IntervalPGetDatum(span))));
+	if (span->month / 12.0 + span->day / 365.0 + span->time / (365.0 * USECS_PER_DAY) >
+		GD_SPAN_MAX_YEARS)
+		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
+						"%s \"%s\" must be at most %d years", what,
+						DatumGetCString(DirectFunctionCall1(interval_out,
+															IntervalPGetDatum(span))),
+						GD_SPAN_MAX_YEARS);
 	return true;
 }
 

@@ -16,6 +16,9 @@
 /* Longest name or key, in bytes. */
 #define GD_NAME_MAX 255
 
+/* Longest span of time, in years. */
+#define GD_SPAN_MAX_YEARS 1000
+
 /* Longest error text that is kept, in bytes. */
 #define GD_ERROR_MAX (64 * 1024)
 

@@ -88,17 +88,41 @@ table_subxact_callback(SubXactEvent event, SubTransactionId mine,
 }
 
 /*
+ * state_check_columns: the direct path fills the extension's columns only, so
+ * one that was added must be content with NULL.
+ */
+static void
+state_check_columns(GdTableId id, TupleDesc desc)
+{
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute attr = TupleDescAttr(desc, i);
+
+		if (!attr->attisdropped && (attr->attnotnull || attr->atthasdef) &&
+			!gd_catalog_has_column(id, attr->attnum))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("column \"%s\" was added to a table of gen_durable with NOT NULL, a default or a generated value",
+							NameStr(attr->attname)),
+					 errhint("Drop the column, or make it nullable and without a default.")));
+	}
+}
+
+/*
  * state_build: what a table's writes need, in a context of its own.
  */
 static GdTableState *
 state_build(GdTableId id, Relation rel, uint64 generation)
 {
-	MemoryContext context = AllocSetContextCreate(TopMemoryContext,
-												  "gen_durable table",
-												  ALLOCSET_SMALL_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	GdTableState *state = palloc0(sizeof(GdTableState));
+	MemoryContext context;
+	MemoryContext old;
+	GdTableState *state;
 
+	state_check_columns(id, RelationGetDescr(rel));
+	context = AllocSetContextCreate(TopMemoryContext, "gen_durable table",
+									ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(context);
+	state = palloc0(sizeof(GdTableState));
 	state->context = context;
 	state->id = id;
 	state->generation = generation;
@@ -378,6 +402,26 @@ gd_row_lock(GdRow *row, ItemPointer tid, bool wait)
 	elog(ERROR, "unexpected result %d of locking a row", result);
 }
 
+/*
+ * gd_row_lock_same: lock the very version that the row was loaded from, and
+ * keep the row's values; false if another transaction has locked or changed
+ * it.
+ */
+bool
+gd_row_lock_same(GdRow *row)
+{
+	TM_FailureData tmfd;
+	ItemPointerData at = row->tid;
+	TupleTableSlot *slot = slot_get(row->table);
+	TM_Result	result;
+
+	result = table_tuple_lock(row->table->rel, &at, GetActiveSnapshot(), slot,
+							  GetCurrentCommandId(true), LockTupleNoKeyExclusive,
+							  LockWaitSkip, 0, &tmfd);
+	slot_put(row->table, slot);
+	return result == TM_Ok;
+}
+
 static void
 write_slot_fill(GdRow *row)
 {
@@ -397,12 +441,8 @@ write_slot_index(GdTable *table, bool update, GdUpdateIndexes which)
 	ResetPerTupleExprContext(table->estate);
 }
 
-/*
- * gd_row_update: write the row's values as its new version.  The row must be
- * locked, and its version not written by the current command.
- */
-void
-gd_row_update(GdRow *row)
+static TM_Result
+row_update(GdRow *row, bool wait)
 {
 	GdTable    *table = row->table;
 	TM_FailureData tmfd;
@@ -413,12 +453,38 @@ gd_row_update(GdRow *row)
 	write_slot_fill(row);
 	result = table_tuple_update(table->rel, &row->tid, table->write_slot,
 								GetCurrentCommandId(true), GetActiveSnapshot(),
-								InvalidSnapshot, true, &tmfd, &lockmode, &which);
+								InvalidSnapshot, wait, &tmfd, &lockmode, &which);
+	if (result == TM_Ok)
+	{
+		if (which != GD_UPDATE_NO_INDEX)
+			write_slot_index(table, true, which);
+		row->tid = table->write_slot->tts_tid;
+	}
+	return result;
+}
+
+/*
+ * gd_row_update: write the row's values as its new version.  The row must be
+ * locked, and its version not written by the current command.
+ */
+void
+gd_row_update(GdRow *row)
+{
+	TM_Result	result = row_update(row, true);
+
 	if (result != TM_Ok)
 		elog(ERROR, "unexpected result %d of updating a locked row", result);
-	if (which != GD_UPDATE_NO_INDEX)
-		write_slot_index(table, true, which);
-	row->tid = table->write_slot->tts_tid;
+}
+
+/*
+ * gd_row_try_update: likewise for a row that was loaded and not locked; false,
+ * and nothing done, if any other transaction has locked or changed it since.
+ * It saves the lock's own visit to the page and its WAL record.
+ */
+bool
+gd_row_try_update(GdRow *row)
+{
+	return row_update(row, false) == TM_Ok;
 }
 
 /*

@@ -3,8 +3,8 @@
  *		May a candidate be claimed?
  *
  * A row without keys and limits may.  One with a concurrency key may if the
- * key is free and no blocked row of its key and queue sorts before it; the
- * answer is found under a lock on the key that is never waited for (D-4).
+ * key is free and no row of its key and queue that waits for it or was given
+ * its turn sorts before it; the answer is found under a lock on the key that is never waited for (D-4).
  * What a pick has learnt about a key it does not ask again.
  *
  * A rate limit refuses as long as nothing hands out its tokens: the row is
@@ -109,8 +109,10 @@ admit_conc(GdAdmission *admission, GdRow *row, const text *key, text *blocked_on
 	entry->state = ADMIT_KEY_HELD;
 	if (admission->head == NULL)
 		admission->head = gd_row_create(admission->instances);
-	if (gd_blocked_head(admission->instances, blocked_on,
-						gd_instance_text(row, INST_QUEUE), admission->head) &&
+	if ((gd_blocked_promoted(admission->instances, blocked_on,
+							 gd_instance_text(row, INST_QUEUE), admission->head) ||
+		 gd_blocked_head(admission->instances, blocked_on,
+						 gd_instance_text(row, INST_QUEUE), admission->head)) &&
 		admit_before(admission->head, row))
 	{
 		ItemPointerData tid = admission->head->tid;
@@ -121,6 +123,15 @@ admit_conc(GdAdmission *admission, GdRow *row, const text *key, text *blocked_on
 		return GD_PASS;
 	}
 	return GD_ADMIT;
+}
+
+/*
+ * gd_admit_free: is there nothing to ask, whoever else is claiming?
+ */
+bool
+gd_admit_free(GdRow *row)
+{
+	return GD_IS_NULL(row, INST_CONCURRENCY_KEY) && GD_IS_NULL(row, INST_RATE_LIMIT);
 }
 
 /*

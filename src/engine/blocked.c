@@ -58,24 +58,45 @@ gd_blocked_key_held(GdTable *instances, const text *key)
 }
 
 /*
+ * blocked_first: load the first row of an index on (key, queue, ...).
+ */
+static bool
+blocked_first(GdTable *instances, GdIndexId index, const text *blocked_on,
+			  const text *queue, GdRow *row)
+{
+	GdScan		scan;
+	bool		found;
+
+	gd_scan_begin(&scan, instances, index);
+	gd_scan_text(&scan, 1, blocked_on);
+	gd_scan_text(&scan, 2, queue);
+	gd_scan_start(&scan);
+	found = gd_scan_next(&scan);
+	if (found && row)
+		gd_row_load(row, scan.slot);
+	gd_scan_end(&scan);
+	return found;
+}
+
+/*
  * gd_blocked_head: load the first row of a queue that is blocked on a key,
  * unlocked; false if there is none.
  */
 bool
 gd_blocked_head(GdTable *instances, const text *blocked_on, const text *queue, GdRow *head)
 {
-	GdScan		scan;
-	bool		found;
+	return blocked_first(instances, GD_INSTANCES_BLOCKED, blocked_on, queue, head);
+}
 
-	gd_scan_begin(&scan, instances, GD_INSTANCES_BLOCKED);
-	gd_scan_text(&scan, 1, blocked_on);
-	gd_scan_text(&scan, 2, queue);
-	gd_scan_start(&scan);
-	found = gd_scan_next(&scan);
-	if (found)
-		gd_row_load(head, scan.slot);
-	gd_scan_end(&scan);
-	return found;
+/*
+ * gd_blocked_promoted: load the row of a queue that was promoted for a key
+ * and is not claimed yet, unlocked; false if there is none.
+ */
+bool
+gd_blocked_promoted(GdTable *instances, const text *blocked_on, const text *queue,
+					GdRow *promoted)
+{
+	return blocked_first(instances, GD_INSTANCES_PROMOTED, blocked_on, queue, promoted);
 }
 
 /*
@@ -92,25 +113,6 @@ gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz now)
 	gd_instance_write(row, now);
 	if (blocked_is_conc(text_to_cstring(blocked_on)))
 		gd_effect_promote(GD_BLOCK_CONC, gd_instance_text(row, INST_CONCURRENCY_KEY));
-}
-
-/*
- * blocked_turn_given: was a row of this queue promoted for the key and not
- * claimed yet?
- */
-static bool
-blocked_turn_given(GdTable *instances, const text *blocked_on, const text *queue)
-{
-	GdScan		scan;
-	bool		given;
-
-	gd_scan_begin(&scan, instances, GD_INSTANCES_PROMOTED);
-	gd_scan_text(&scan, 1, blocked_on);
-	gd_scan_text(&scan, 2, queue);
-	gd_scan_start(&scan);
-	given = gd_scan_next(&scan);
-	gd_scan_end(&scan);
-	return given;
 }
 
 /*
@@ -141,7 +143,7 @@ blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
 		if (queue == NULL && gd_blocked_key_held(instances, key))
 			break;
 		queue = DatumGetTextPCopy(gd_slot_datum(instances, scan.slot, INST_QUEUE));
-		if (blocked_turn_given(instances, blocked_on, queue) ||
+		if (gd_blocked_promoted(instances, blocked_on, queue, NULL) ||
 			gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
 			continue;
 		gd_row_set_null(row, INST_BLOCKED_ON);

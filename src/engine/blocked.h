@@ -15,6 +15,8 @@ extern text *gd_blocked_on(const char *kind, const text *key);
 extern bool gd_blocked_key_held(GdTable *instances, const text *key);
 extern bool gd_blocked_head(GdTable *instances, const text *blocked_on,
 							const text *queue, GdRow *head);
+extern bool gd_blocked_promoted(GdTable *instances, const text *blocked_on,
+								const text *queue, GdRow *promoted);
 extern void gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz now);
 extern void gd_blocked_promote(const char *blocked_on, TimestampTz now);
 extern int	gd_blocked_recheck(GdTable *instances, int max_keys, TimestampTz now);

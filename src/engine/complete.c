@@ -5,18 +5,20 @@
  * Every outcome passes the one fence (instance.c) and is applied to the row
  * that the fence has locked; its effects on other rows follow at commit
  * (effects.c).  A batch is read and checked whole before anything is written,
- * then committed row by row in the order of the rows' ids, so that two
- * batches cannot deadlock; a stale or invalid outcome is reported on its own
- * row (D-8).  Only an outcome that inserts children needs a subtransaction.
+ * then committed row by row; a stale or invalid outcome is reported on its own
+ * row (D-8).
+ *
+ * Two batches must not deadlock.  Outcomes that create children come first:
+ * their parents are locked in the order of their ids, then all children are
+ * inserted, those with correlation keys in the order of the keys whosever
+ * they are (GD-214).  The rest follow in the order of the rows' ids.
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -44,18 +46,22 @@ typedef struct Completion
 {
 	GdTable    *instances;
 	GdScan		by_id;
-	GdRow	   *row;
+	GdRow	   *row;			/* the fenced row */
+	bool		locked;			/* is it locked, or only loaded? */
+	bool		written;		/* has the outcome been written? */
 	TimestampTz now;
 } Completion;
 
-/* One outcome of a batch. */
-typedef struct BatchEntry
+/* One outcome to commit. */
+typedef struct Entry
 {
 	int			ord;			/* place in the batch, from 0 */
-	int64		id;				/* that its token names */
+	int64		id;				/* that its token names, or 0 */
 	pg_uuid_t	token;
 	GdOutcome	outcome;
-} BatchEntry;
+	GdFence		fence;			/* what became of it: committed if held */
+	int			created;		/* children that landed */
+} Entry;
 
 static void
 completion_begin(Completion *c)
@@ -75,8 +81,22 @@ completion_end(Completion *c)
 	gd_table_flush();
 }
 
+/*
+ * complete_write: write the row.  One that is only loaded may have been
+ * changed meanwhile; then nothing is written.
+ */
+static void
+complete_write(Completion *c)
+{
+	c->written = true;
+	if (c->locked)
+		gd_instance_write(c->row, c->now);
+	else
+		c->written = gd_instance_try_write(c->row, c->now);
+}
+
 static TimestampTz
-complete_after(const Completion *c, const Interval *delay)
+complete_after(Completion *c, const Interval *delay)
 {
 	return delay ? gd_later(c->now, delay) : c->now;
 }
@@ -105,7 +125,7 @@ complete_go_on(GdRow *row, const GdOutcome *outcome)
  * for and handed.
  */
 static void
-complete_consume(const Completion *c)
+complete_consume(Completion *c)
 {
 	if (!GD_IS_NULL(c->row, INST_HANDED_AWAITED))
 		gd_inbox_consume(DatumGetArrayTypeP(GD_VALUE(c->row, INST_HANDED_AWAITED)), c->now);
@@ -113,7 +133,7 @@ complete_consume(const Completion *c)
 }
 
 static void
-complete_next(const Completion *c, const GdOutcome *outcome)
+complete_next(Completion *c, const GdOutcome *outcome)
 {
 	GdRow	   *row = c->row;
 
@@ -124,16 +144,16 @@ complete_next(const Completion *c, const GdOutcome *outcome)
 		gd_row_set(row, INST_CONCURRENCY_KEY, PointerGetDatum(outcome->key));
 	else if (outcome->key_plan == GD_KEY_RELEASE)
 		gd_row_set_null(row, INST_CONCURRENCY_KEY);
-	gd_instance_write(row, c->now);
+	complete_write(c);
 }
 
 static void
-complete_retry(const Completion *c, const Interval *delay)
+complete_retry(Completion *c, const Interval *delay)
 {
 	gd_row_set(c->row, INST_ATTEMPT,
 			   Int32GetDatum(gd_instance_int(c->row, INST_ATTEMPT) + 1));
 	gd_instance_to_runnable(c->row, complete_after(c, delay));
-	gd_instance_write(c->row, c->now);
+	complete_write(c);
 }
 
 /*
@@ -142,7 +162,7 @@ complete_retry(const Completion *c, const Interval *delay)
  * between its look at the row and its commit.
  */
 static void
-complete_await(const Completion *c, const GdOutcome *outcome)
+complete_await(Completion *c, const GdOutcome *outcome)
 {
 	GdRow	   *row = c->row;
 	ArrayType  *handed = GD_IS_NULL(row, INST_HANDED) ? NULL :
@@ -158,47 +178,43 @@ complete_await(const Completion *c, const GdOutcome *outcome)
 				   TimestampTzGetDatum(gd_later(c->now, outcome->timeout)));
 	else
 		gd_row_set_null(row, INST_AWAIT_DEADLINE);
-	gd_instance_write(row, c->now);
+	complete_write(c);
 }
 
 /*
- * complete_children: create the children under a new barrier and park until
- * all that were created have ended.
+ * complete_children: park until the children that were created under a new
+ * barrier have ended.
  */
 static void
-complete_children(const Completion *c, const GdOutcome *outcome)
+complete_children(Completion *c, const Entry *entry)
 {
 	GdRow	   *row = c->row;
-	GdParent	parent = {gd_instance_id(row), gd_instance_int(row, INST_BARRIER) + 1};
-	GdInserted *inserted = palloc(sizeof(GdInserted) * Max(outcome->nchildren, 1));
-	int			created;
 
-	created = gd_insert_specs(c->instances, outcome->children, outcome->nchildren,
-							  &parent, c->now, inserted);
-	pfree(inserted);
+	if (entry->outcome.has_state)
+		gd_row_set(row, INST_STATE, entry->outcome.state);
 	complete_consume(c);
-	complete_go_on(row, outcome);
+	complete_go_on(row, &entry->outcome);
 	gd_instance_to_runnable(row, c->now);
-	if (created > 0)
+	if (entry->created > 0)
 		gd_instance_set_status(row, GD_AWAITING_CHILDREN);
-	gd_row_set(row, INST_BARRIER, Int32GetDatum(parent.barrier));
-	gd_row_set(row, INST_CHILDREN_PENDING, Int32GetDatum(created));
-	gd_instance_write(row, c->now);
+	gd_row_set(row, INST_BARRIER, Int32GetDatum(gd_instance_int(row, INST_BARRIER) + 1));
+	gd_row_set(row, INST_CHILDREN_PENDING, Int32GetDatum(entry->created));
+	complete_write(c);
 }
 
 static void
-complete_stop(const Completion *c, text *error)
+complete_stop(Completion *c, text *error)
 {
 	gd_row_set(c->row, INST_LAST_ERROR, PointerGetDatum(error));
 	gd_instance_set_status(c->row, GD_FAILED);
-	gd_instance_write(c->row, c->now);
+	complete_write(c);
 }
 
 /*
  * complete_fail: the step raised; the machine's policy decides.
  */
 static void
-complete_fail(const Completion *c, text *error)
+complete_fail(Completion *c, text *error)
 {
 	int			attempt = gd_instance_int(c->row, INST_ATTEMPT);
 	GdMachine	machine = {0};
@@ -213,10 +229,11 @@ complete_fail(const Completion *c, text *error)
 }
 
 /*
- * complete_apply: write an outcome on the fenced row, in c->row.
+ * complete_apply: write an outcome other than children on the fenced row, in
+ * c->row.
  */
 static void
-complete_apply(const Completion *c, const GdOutcome *outcome)
+complete_apply(Completion *c, const GdOutcome *outcome)
 {
 	if (outcome->has_state)
 		gd_row_set(c->row, INST_STATE, outcome->state);
@@ -231,14 +248,11 @@ complete_apply(const Completion *c, const GdOutcome *outcome)
 		case GD_OUTCOME_AWAIT:
 			complete_await(c, outcome);
 			break;
-		case GD_OUTCOME_CHILDREN:
-			complete_children(c, outcome);
-			break;
 		case GD_OUTCOME_DONE:
 			gd_row_set(c->row, INST_RESULT, outcome->result);
 			gd_row_set_null(c->row, INST_LAST_ERROR);
 			gd_instance_set_status(c->row, GD_DONE);
-			gd_instance_write(c->row, c->now);
+			complete_write(c);
 			break;
 		case GD_OUTCOME_STOP:
 			complete_stop(c, outcome->error);
@@ -246,56 +260,10 @@ complete_apply(const Completion *c, const GdOutcome *outcome)
 		case GD_OUTCOME_FAIL:
 			complete_fail(c, outcome->error);
 			break;
+		case GD_OUTCOME_CHILDREN:	/* see complete_spawn */
 		case GD_NOUTCOMES:
 			pg_unreachable();
 	}
-}
-
-/*
- * complete_apply_guarded: as complete_apply, in a subtransaction, so that an
- * error takes back this outcome alone.  Returns the error, or NULL.
- */
-static ErrorData *
-complete_apply_guarded(const Completion *c, const GdOutcome *outcome)
-{
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	ErrorData  *volatile error = NULL;
-
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		complete_apply(c, outcome);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(context);
-	CurrentResourceOwner = owner;
-
-	/* Only what the outcome itself is at fault for is its own affair. */
-	if (error && ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_DATA_EXCEPTION &&
-		ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION &&
-		ERRCODE_TO_CATEGORY(error->sqlerrcode) != ERRCODE_PROGRAM_LIMIT_EXCEEDED)
-		ReThrowError(error);
-	return error;
-}
-
-/*
- * complete_stale: note that an outcome came too late.
- */
-static void
-complete_stale(int64 id, const GdOutcome *outcome)
-{
-	gd_event("outcome.stale", "count=1 id=%lld kind=%s", (long long) id,
-			 gd_outcome_names[outcome->kind]);
 }
 
 /*
@@ -303,10 +271,147 @@ complete_stale(int64 id, const GdOutcome *outcome)
  * come back: it is cancelled now (D-15).
  */
 static void
-complete_cancel(const Completion *c)
+complete_cancel(Completion *c)
 {
 	gd_instance_set_status(c->row, GD_CANCELLED);
 	gd_instance_write(c->row, c->now);
+}
+
+/*
+ * complete_needs_lock: does the outcome look at or touch the row's signals
+ * before the row itself is written?
+ */
+static bool
+complete_needs_lock(GdRow *row, const GdOutcome *outcome)
+{
+	return outcome->kind == GD_OUTCOME_AWAIT ||
+		(outcome->kind == GD_OUTCOME_NEXT && !GD_IS_NULL(row, INST_HANDED_AWAITED));
+}
+
+/*
+ * complete_one: pass the fence and commit an outcome other than children.
+ *
+ * Most rows are held by nobody else: they are looked at, and written if they
+ * are still the same.  The rest are locked first, waiting if they must be.
+ */
+static void
+complete_one(Completion *c, Entry *entry)
+{
+	entry->fence = gd_instance_fence_look(&c->by_id, c->row, &entry->token);
+	if (entry->fence == GD_FENCE_STALE)
+		return;
+	c->locked = false;
+	if (entry->fence == GD_FENCE_HELD && !complete_needs_lock(c->row, &entry->outcome))
+	{
+		complete_apply(c, &entry->outcome);
+		if (c->written)
+			return;
+	}
+
+	entry->fence = gd_instance_fence(&c->by_id, c->row, &entry->token, true);
+	c->locked = true;
+	if (entry->fence == GD_FENCE_HELD)
+		complete_apply(c, &entry->outcome);
+}
+
+/*
+ * complete_lock_parents: pass the fence for each outcome that creates
+ * children, keeping the parents locked for the whole of it, so that no reaper
+ * comes between the children and the park (GD-213).  Returns how many
+ * children there are to create.
+ */
+static int
+complete_lock_parents(Completion *c, Entry *entries, int n)
+{
+	const Entry *last = NULL;
+	int			nchildren = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		Entry	   *entry = &entries[i];
+
+		if (entry->outcome.kind != GD_OUTCOME_CHILDREN)
+			continue;
+		entry->fence = gd_instance_fence(&c->by_id, c->row, &entry->token, true);
+		if (entry->fence == GD_FENCE_HELD && last && last->id == entry->id)
+			entry->fence = GD_FENCE_STALE;	/* the same token twice */
+		if (entry->fence != GD_FENCE_HELD)
+			continue;
+		entry->created = gd_instance_int(c->row, INST_BARRIER) + 1;
+		nchildren += entry->outcome.nchildren;
+		last = entry;
+	}
+	return nchildren;
+}
+
+/*
+ * complete_spawn: commit the outcomes that create children.
+ */
+static void
+complete_spawn(Completion *c, Entry *entries, int n)
+{
+	int			nchildren = complete_lock_parents(c, entries, n);
+	GdInsertItem *items = palloc(sizeof(GdInsertItem) * Max(nchildren, 1));
+	int			nitems = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		Entry	   *entry = &entries[i];
+
+		if (entry->outcome.kind != GD_OUTCOME_CHILDREN || entry->fence != GD_FENCE_HELD)
+			continue;
+		for (int k = 0; k < entry->outcome.nchildren; k++)
+			items[nitems++] = (GdInsertItem)
+			{
+				.spec = &entry->outcome.children[k],
+				.parent_id = entry->id,
+				.barrier = entry->created
+			};
+	}
+	gd_insert_items(c->instances, items, nitems, c->now);
+
+	nitems = 0;
+	for (int i = 0; i < n; i++)
+	{
+		Entry	   *entry = &entries[i];
+
+		if (entry->outcome.kind != GD_OUTCOME_CHILDREN || entry->fence != GD_FENCE_HELD)
+			continue;
+		entry->created = 0;
+		for (int k = 0; k < entry->outcome.nchildren; k++)
+			entry->created += items[nitems++].created;
+		if (gd_instance_fence(&c->by_id, c->row, &entry->token, true) != GD_FENCE_HELD)
+			elog(ERROR, "instance %lld is not locked", (long long) entry->id);
+		c->locked = true;
+		complete_children(c, entry);
+	}
+	pfree(items);
+}
+
+/*
+ * complete_entries: commit outcomes, in the order of their rows' ids; each
+ * entry's fence tells what became of it.
+ */
+static void
+complete_entries(Completion *c, Entry *entries, int n)
+{
+	bool		spawns = false;
+
+	for (int i = 0; i < n; i++)
+		spawns |= entries[i].outcome.kind == GD_OUTCOME_CHILDREN;
+	if (spawns)
+		complete_spawn(c, entries, n);
+	for (int i = 0; i < n; i++)
+	{
+		Entry	   *entry = &entries[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if (entry->outcome.kind != GD_OUTCOME_CHILDREN)
+			complete_one(c, entry);
+		gd_event(entry->fence == GD_FENCE_HELD ? "step.stop" : "outcome.stale",
+				 "id=%lld kind=%s", (long long) entry->id,
+				 gd_outcome_names[entry->outcome.kind]);
+	}
 }
 
 /*
@@ -318,40 +423,30 @@ complete_cancel(const Completion *c)
 Datum
 gd_complete(PG_FUNCTION_ARGS)
 {
-	GdOutcome	outcome;
+	Entry		entry = {0};
 	Completion	c;
 	JsonbValue	value;
-	pg_uuid_t  *token;
-	GdFence		fence;
 
 	gd_writes("gen_durable.complete()");
 	gd_arg_required(fcinfo, 0, "token");
 	gd_arg_required(fcinfo, 1, "outcome");
-	token = PG_GETARG_UUID_P(0);
+	entry.token = *PG_GETARG_UUID_P(0);
+	(void) gd_token_id(&entry.token, &entry.id);
 	JsonbToJsonbValue(PG_GETARG_JSONB_P(1), &value);
 	completion_begin(&c);
-	gd_outcome_read(&value, false, c.now, &outcome, NULL, NULL);
-
-	fence = gd_instance_fence(&c.by_id, c.row, token, true);
-	if (fence != GD_FENCE_HELD)
-	{
-		int64		id = 0;
-
-		gd_token_id(token, &id);
-		complete_stale(id, &outcome);
+	gd_outcome_read(&value, false, c.now, &entry.outcome, NULL, NULL);
+	complete_entries(&c, &entry, 1);
+	if (entry.fence == GD_FENCE_CANCEL)
 		ereport(ERROR,
 				(errcode(GD_ERRCODE_STALE_CLAIM),
-				 fence == GD_FENCE_CANCEL ?
 				 errmsg("claim %s is stale: the cancellation of instance %lld was requested",
-						gd_token_string(token), (long long) id) :
-				 errmsg("claim %s is stale", gd_token_string(token)),
-				 fence == GD_FENCE_CANCEL ?
-				 errhint("Release the claim to let the cancellation take effect at once.") :
+						gd_token_string(&entry.token), (long long) entry.id),
+				 errhint("Release the claim to let the cancellation take effect at once.")));
+	if (entry.fence != GD_FENCE_HELD)
+		ereport(ERROR,
+				(errcode(GD_ERRCODE_STALE_CLAIM),
+				 errmsg("claim %s is stale", gd_token_string(&entry.token)),
 				 errhint(STALE_HINT)));
-	}
-	complete_apply(&c, &outcome);
-	gd_event("step.stop", "id=%lld kind=%s", (long long) gd_instance_id(c.row),
-			 gd_outcome_names[outcome.kind]);
 	completion_end(&c);
 	PG_RETURN_VOID();
 }
@@ -359,19 +454,12 @@ gd_complete(PG_FUNCTION_ARGS)
 static int
 entry_compare(const void *a, const void *b)
 {
-	const BatchEntry *x = a;
-	const BatchEntry *y = b;
+	const Entry *x = a;
+	const Entry *y = b;
 
 	if (x->id != y->id)
 		return x->id < y->id ? -1 : 1;
 	return x->ord - y->ord;
-}
-
-static void
-batch_invalid(GdResult *result, int sqlerrcode, const char *message)
-{
-	result->result = psprintf("invalid: %s", message);
-	result->sqlerrcode = sqlerrcode;
 }
 
 /*
@@ -379,7 +467,7 @@ batch_invalid(GdResult *result, int sqlerrcode, const char *message)
  * committed, and reports the rest in results.
  */
 static int
-batch_read(Jsonb *outcomes, TimestampTz now, BatchEntry *entries, GdResult *results)
+batch_read(Jsonb *outcomes, TimestampTz now, Entry *entries, GdResult *results)
 {
 	JsonbIterator *it = JsonbIteratorInit(&outcomes->root);
 	JsonbIteratorToken token;
@@ -389,14 +477,17 @@ batch_read(Jsonb *outcomes, TimestampTz now, BatchEntry *entries, GdResult *resu
 
 	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
 	{
-		BatchEntry *entry = &entries[n];
+		Entry *entry = &entries[n];
 		GdFault		fault = {0};
 
 		if (token != WJB_ELEM)
 			continue;
 		CHECK_FOR_INTERRUPTS();
 		if (!gd_outcome_read(&value, true, now, &entry->outcome, &entry->token, &fault))
-			batch_invalid(&results[ord], fault.sqlerrcode, fault.message);
+		{
+			results[ord].result = psprintf("invalid: %s", fault.message);
+			results[ord].sqlerrcode = fault.sqlerrcode;
+		}
 		else
 		{
 			entry->ord = ord;
@@ -410,37 +501,24 @@ batch_read(Jsonb *outcomes, TimestampTz now, BatchEntry *entries, GdResult *resu
 }
 
 /*
- * batch_commit: commit one outcome of a batch.
+ * batch_report: tell what became of an outcome that passed its reading.
+ *
+ * The row of one whose cancellation was asked for is cancelled now.
  */
 static void
-batch_commit(Completion *c, const BatchEntry *entry, GdResult *result)
+batch_report(Completion *c, const Entry *entry, GdResult *result)
 {
-	ErrorData  *error = NULL;
-
 	result->id = entry->id;
-	switch (gd_instance_fence(&c->by_id, c->row, &entry->token, true))
+	if (entry->fence == GD_FENCE_HELD)
 	{
-		case GD_FENCE_CANCEL:
-			complete_cancel(c);
-			/* FALLTHROUGH */
-		case GD_FENCE_STALE:
-		case GD_FENCE_BUSY:
-			complete_stale(entry->id, &entry->outcome);
-			result->result = "stale";
-			result->sqlerrcode = GD_ERRCODE_STALE_CLAIM;
-			return;
-		case GD_FENCE_HELD:
-			break;
-	}
-
-	if (entry->outcome.kind == GD_OUTCOME_CHILDREN)
-		error = complete_apply_guarded(c, &entry->outcome);
-	else
-		complete_apply(c, &entry->outcome);
-	if (error)
-		batch_invalid(result, error->sqlerrcode, error->message);
-	else
 		result->result = "committed";
+		return;
+	}
+	result->result = "stale";
+	result->sqlerrcode = GD_ERRCODE_STALE_CLAIM;
+	if (entry->fence == GD_FENCE_CANCEL &&
+		gd_instance_fence(&c->by_id, c->row, &entry->token, true) == GD_FENCE_CANCEL)
+		complete_cancel(c);
 }
 
 /*
@@ -451,16 +529,17 @@ int
 gd_complete_batch(Jsonb *outcomes, GdResult **results)
 {
 	int			n = JB_ROOT_COUNT(outcomes);
-	BatchEntry *entries = palloc(sizeof(BatchEntry) * Max(n, 1));
+	Entry *entries = palloc0(sizeof(Entry) * Max(n, 1));
 	Completion	c;
 	int			nentries;
 
 	*results = palloc0(sizeof(GdResult) * Max(n, 1));
 	completion_begin(&c);
 	nentries = batch_read(outcomes, c.now, entries, *results);
-	qsort(entries, nentries, sizeof(BatchEntry), entry_compare);
+	qsort(entries, nentries, sizeof(Entry), entry_compare);
+	complete_entries(&c, entries, nentries);
 	for (int i = 0; i < nentries; i++)
-		batch_commit(&c, &entries[i], &(*results)[entries[i].ord]);
+		batch_report(&c, &entries[i], &(*results)[entries[i].ord]);
 	completion_end(&c);
 	return n;
 }

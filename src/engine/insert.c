@@ -13,10 +13,12 @@
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
+#include "engine/cursor.h"
 #include "engine/insert.h"
 #include "engine/instance.h"
 #include "json.h"
@@ -50,16 +52,16 @@ insert_set_text(GdRow *row, GdInstanceColumn column, text *value)
 }
 
 /*
- * insert_fill: the row of a spec.
+ * insert_fill: the row of an item.
  */
 static void
-insert_fill(GdRow *row, const GdSpec *spec, int64 id, ArrayType *live_scope,
-			const GdParent *parent, TimestampTz now)
+insert_fill(GdRow *row, const GdInsertItem *item, ArrayType *live_scope, TimestampTz now)
 {
+	const GdSpec *spec = item->spec;
 	ArrayType  *scope = spec->scope ? spec->scope : live_scope;
 
 	gd_row_clear(row);
-	gd_row_set(row, INST_ID, Int64GetDatum(id));
+	gd_row_set(row, INST_ID, Int64GetDatum(item->id));
 	gd_row_set(row, INST_FSM, PointerGetDatum(spec->fsm));
 	gd_row_set(row, INST_FSM_VERSION, Int32GetDatum(spec->fsm_version));
 	gd_row_set(row, INST_STEP, PointerGetDatum(spec->step));
@@ -69,13 +71,14 @@ insert_fill(GdRow *row, const GdSpec *spec, int64 id, ArrayType *live_scope,
 	gd_row_set(row, INST_PRIORITY, Int16GetDatum((int16) spec->priority));
 	insert_set_text(row, INST_CONCURRENCY_KEY, spec->concurrency_key);
 	gd_row_set(row, INST_ELIGIBLE_AT, TimestampTzGetDatum(spec->eligible_at));
+	gd_cursor_runnable(spec->queue, (int16) spec->priority, spec->eligible_at);
 	gd_row_set(row, INST_ATTEMPT, Int32GetDatum(0));
 	gd_row_set(row, INST_CRASHES, Int32GetDatum(0));
 	insert_set_text(row, INST_RATE_LIMIT, spec->rate_limit);
 	gd_row_set(row, INST_WEIGHT, Float8GetDatum(spec->weight));
-	if (parent)
-		gd_row_set(row, INST_PARENT_ID, Int64GetDatum(parent->id));
-	gd_row_set(row, INST_JOINS_BARRIER, Int32GetDatum(parent ? parent->barrier : 0));
+	if (item->parent_id != 0)
+		gd_row_set(row, INST_PARENT_ID, Int64GetDatum(item->parent_id));
+	gd_row_set(row, INST_JOINS_BARRIER, Int32GetDatum(item->barrier));
 	gd_row_set(row, INST_BARRIER, Int32GetDatum(0));
 	gd_row_set(row, INST_CHILDREN_PENDING, Int32GetDatum(0));
 	insert_set_text(row, INST_CORRELATION_KEY, spec->correlation_key);
@@ -87,26 +90,24 @@ insert_fill(GdRow *row, const GdSpec *spec, int64 id, ArrayType *live_scope,
 }
 
 /*
- * insert_keyed: insert a row that holds its correlation key, or tell who does.
+ * insert_keyed: insert a row that holds its correlation key, or find who does.
  */
-static bool
-insert_keyed(GdRow *row, GdInserted *inserted)
+static void
+insert_keyed(GdRow *row, GdInsertItem *item)
 {
 	GdRow	   *occupant = gd_row_create(row->table);
 	ItemPointerData conflict;
 
-	inserted->id = gd_instance_id(row);
-	while (!(inserted->created = gd_row_insert_unless(row, GD_INSTANCES_CORRELATION, &conflict)))
+	while (!(item->created = gd_row_insert_unless(row, GD_INSTANCES_CORRELATION, &conflict)))
 	{
 		/* It can be gone by now; then the key is free. */
 		if (gd_row_fetch_any(occupant, &conflict))
 		{
-			inserted->id = gd_instance_id(occupant);
+			item->id = gd_instance_id(occupant);
 			break;
 		}
 	}
 	gd_row_free(occupant);
-	return inserted->created;
 }
 
 typedef struct InsertOrder
@@ -130,36 +131,34 @@ insert_order_compare(const void *a, const void *b)
 }
 
 /*
- * gd_insert_specs: create an instance for each spec, or find who occupies its
- * correlation key.  Returns how many were created; inserted[i] tells of
- * specs[i].
+ * gd_insert_items: create an instance for each item, or find who occupies its
+ * correlation key.
  */
-int
-gd_insert_specs(GdTable *instances, GdSpec *specs, int nspecs, const GdParent *parent,
-				TimestampTz now, GdInserted *inserted)
+void
+gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems, TimestampTz now)
 {
 	ArrayType  *live_scope = insert_live_scope();
-	int			chunk_size = Min(Max(nspecs, 1), INSERT_CHUNK);
+	int			chunk_size = Min(Max(nitems, 1), INSERT_CHUNK);
 	GdRow	  **chunk = palloc(sizeof(GdRow *) * chunk_size);
-	InsertOrder *keyed = palloc(sizeof(InsertOrder) * Max(nspecs, 1));
+	InsertOrder *keyed = palloc(sizeof(InsertOrder) * Max(nitems, 1));
 	int			nchunk = 0;
 	int			nkeyed = 0;
-	int			created = 0;
 
 	for (int i = 0; i < chunk_size; i++)
 		chunk[i] = gd_row_create(instances);
 
-	for (int i = 0; i < nspecs; i++)
+	/* Those that hold no key wait for nobody and hinder nobody. */
+	for (int i = 0; i < nitems; i++)
 	{
-		inserted[i].id = gd_table_next_id(instances);
-		inserted[i].created = true;
-		insert_fill(chunk[nchunk], &specs[i], inserted[i].id, live_scope, parent, now);
+		CHECK_FOR_INTERRUPTS();
+		items[i].id = gd_table_next_id(instances);
+		items[i].created = true;
+		insert_fill(chunk[nchunk], &items[i], live_scope, now);
 		if (!GD_IS_NULL(chunk[nchunk], INST_CORRELATION_GUARD))
-			keyed[nkeyed++] = (InsertOrder) {specs[i].correlation_key, i};
+			keyed[nkeyed++] = (InsertOrder) {items[i].spec->correlation_key, i};
 		else if (++nchunk == chunk_size)
 		{
 			gd_rows_insert(instances, chunk, nchunk);
-			created += nchunk;
 			nchunk = 0;
 		}
 	}
@@ -167,22 +166,20 @@ gd_insert_specs(GdTable *instances, GdSpec *specs, int nspecs, const GdParent *p
 		gd_row_insert(chunk[0]);
 	else if (nchunk > 1)
 		gd_rows_insert(instances, chunk, nchunk);
-	created += nchunk;
 
 	qsort(keyed, nkeyed, sizeof(InsertOrder), insert_order_compare);
 	for (int k = 0; k < nkeyed; k++)
 	{
-		int			i = keyed[k].index;
+		GdInsertItem *item = &items[keyed[k].index];
 
-		insert_fill(chunk[0], &specs[i], inserted[i].id, live_scope, parent, now);
-		created += insert_keyed(chunk[0], &inserted[i]);
+		insert_fill(chunk[0], item, live_scope, now);
+		insert_keyed(chunk[0], item);
 	}
 
 	for (int i = 0; i < chunk_size; i++)
 		gd_row_free(chunk[i]);
 	pfree(chunk);
 	pfree(keyed);
-	return created;
 }
 
 /*
@@ -229,7 +226,7 @@ gd_insert(PG_FUNCTION_ARGS)
 	TimestampTz now = gd_now();
 	GdMachine	machine = {0};
 	GdSpec		spec = {0};
-	GdInserted	inserted;
+	GdInsertItem item = {.spec = &spec};
 	GdTable    *instances;
 	TupleDesc	desc;
 	Datum		values[2];
@@ -261,14 +258,14 @@ gd_insert(PG_FUNCTION_ARGS)
 	gd_spec_check(&spec, NULL);
 
 	instances = gd_table_open(GD_INSTANCES);
-	gd_insert_specs(instances, &spec, 1, NULL, now, &inserted);
+	gd_insert_items(instances, &item, 1, now);
 	gd_table_close(instances);
 	gd_table_flush();
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	values[0] = Int64GetDatum(inserted.id);
-	values[1] = BoolGetDatum(inserted.created);
+	values[0] = Int64GetDatum(item.id);
+	values[1] = BoolGetDatum(item.created);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
@@ -284,7 +281,7 @@ gd_insert_all(PG_FUNCTION_ARGS)
 	Jsonb	   *entries = gd_json_arg_array(PG_GETARG_DATUM(1), PG_ARGISNULL(1), "entries");
 	int			nentries = JB_ROOT_COUNT(entries);
 	GdSpec	   *specs = palloc(sizeof(GdSpec) * Max(nentries, 1));
-	GdInserted *inserted = palloc(sizeof(GdInserted) * Max(nentries, 1));
+	GdInsertItem *items = palloc0(sizeof(GdInsertItem) * Max(nentries, 1));
 	GdMachine	machine = {0};
 	JsonbIterator *it;
 	JsonbIteratorToken token;
@@ -304,12 +301,13 @@ gd_insert_all(PG_FUNCTION_ARGS)
 			continue;
 		snprintf(what, sizeof(what), "entry %d", n + 1);
 		gd_spec_read(&entry, what, fsm, now, &machine, &specs[n], NULL);
+		items[n].spec = &specs[n];
 		n++;
 	}
 	Assert(n == nentries);
 
 	instances = gd_table_open(GD_INSTANCES);
-	gd_insert_specs(instances, specs, n, NULL, now, inserted);
+	gd_insert_items(instances, items, n, now);
 	gd_table_close(instances);
 	gd_table_flush();
 
@@ -319,8 +317,8 @@ gd_insert_all(PG_FUNCTION_ARGS)
 		bool		nulls[3] = {false};
 
 		values[0] = Int32GetDatum(i + 1);
-		values[1] = Int64GetDatum(inserted[i].id);
-		values[2] = BoolGetDatum(inserted[i].created);
+		values[1] = Int64GetDatum(items[i].id);
+		values[2] = BoolGetDatum(items[i].created);
 		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
 	}
 	return (Datum) 0;

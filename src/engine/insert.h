@@ -10,21 +10,17 @@
 #include "engine/spec.h"
 #include "table.h"
 
-/* The parent that instances are created under, if any. */
-typedef struct GdParent
+/* One instance to create, and what became of it. */
+typedef struct GdInsertItem
 {
-	int64		id;
-	int			barrier;
-} GdParent;
+	GdSpec	   *spec;
+	int64		parent_id;		/* 0: none */
+	int			barrier;		/* of the parent */
+	int64		id;				/* out: the new row, or the occupant of its key */
+	bool		created;		/* out */
+} GdInsertItem;
 
-typedef struct GdInserted
-{
-	int64		id;				/* the new row, or the occupant of its key */
-	bool		created;
-} GdInserted;
-
-extern int	gd_insert_specs(GdTable *instances, GdSpec *specs, int nspecs,
-							const GdParent *parent, TimestampTz now,
-							GdInserted *inserted);
+extern void gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems,
+							TimestampTz now);
 
 #endif							/* GEN_DURABLE_INSERT_H */

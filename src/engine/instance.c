@@ -14,8 +14,9 @@
  *	correlation scope	the key is given up on leaving the scope, and taken on
  *						entering it if it is free (D-7)
  *
- * Lock: the row must be locked by the caller.  Rows of others are not
- * touched here; the effects on them come at commit.
+ * Lock: the row is locked by the caller, or written only if nobody has
+ * changed it since it was loaded (gd_instance_try_write).  Rows of others are
+ * not touched here; the effects on them come at commit.
  */
 #include "postgres.h"
 
@@ -25,6 +26,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "engine/cursor.h"
 #include "engine/effects.h"
 #include "engine/inbox.h"
 #include "engine/instance.h"
@@ -70,6 +72,21 @@ gd_instance_lock(GdScan *by_id, GdRow *row, int64 id, bool wait)
 	return gd_row_lock(row, &by_id->slot->tts_tid, wait);
 }
 
+static bool
+instance_find_held(GdScan *by_id, const pg_uuid_t *token)
+{
+	int64		id;
+
+	return gd_token_id(token, &id) && gd_instance_find(by_id, id) &&
+		instance_holds(by_id->table, by_id->slot, token);
+}
+
+static GdFence
+instance_held(GdRow *row)
+{
+	return GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT) ? GD_FENCE_HELD : GD_FENCE_CANCEL;
+}
+
 /*
  * gd_instance_fence: find the row that a token claims and lock it, if the
  * token is current.
@@ -80,19 +97,14 @@ gd_instance_lock(GdScan *by_id, GdRow *row, int64 id, bool wait)
 GdFence
 gd_instance_fence(GdScan *by_id, GdRow *row, const pg_uuid_t *token, bool wait)
 {
-	int64		id;
-
-	if (!gd_token_id(token, &id) || !gd_instance_find(by_id, id) ||
-		!instance_holds(by_id->table, by_id->slot, token))
+	if (!instance_find_held(by_id, token))
 		return GD_FENCE_STALE;
 
 	switch (gd_row_lock(row, &by_id->slot->tts_tid, wait))
 	{
 		case GD_LOCKED:
-			if (!instance_holds(row->table, row->slot, token))
-				return GD_FENCE_STALE;
-			return GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT) ?
-				GD_FENCE_HELD : GD_FENCE_CANCEL;
+			return instance_holds(row->table, row->slot, token) ?
+				instance_held(row) : GD_FENCE_STALE;
 		case GD_LOCK_GONE:
 			return GD_FENCE_STALE;
 		case GD_LOCK_BUSY:
@@ -101,6 +113,19 @@ gd_instance_fence(GdScan *by_id, GdRow *row, const pg_uuid_t *token, bool wait)
 
 	/* With wait, only a version written by this very command is busy. */
 	return wait ? GD_FENCE_STALE : GD_FENCE_BUSY;
+}
+
+/*
+ * gd_instance_fence_look: likewise without locking the row.  What it says
+ * holds if gd_instance_try_write then succeeds.
+ */
+GdFence
+gd_instance_fence_look(GdScan *by_id, GdRow *row, const pg_uuid_t *token)
+{
+	if (!instance_find_held(by_id, token))
+		return GD_FENCE_STALE;
+	gd_row_load(row, by_id->slot);
+	return instance_held(row);
 }
 
 /*
@@ -167,8 +192,8 @@ instance_key_taken(GdTable *instances, const text *key)
 }
 
 /*
- * instance_write_with_key: write the row as the holder of its correlation
- * key if the key is free, else without it (D-7).
+ * instance_write_with_key: write the locked row as the holder of its
+ * correlation key if the key is free, else without it (D-7).
  *
  * Another transaction can take the key between the look and the write; then
  * the unique index raises, the subtransaction takes the write back, and the
@@ -228,51 +253,96 @@ gd_instance_to_runnable(GdRow *row, TimestampTz eligible_at)
 	gd_row_set(row, INST_ELIGIBLE_AT, TimestampTzGetDatum(eligible_at));
 }
 
+/* What a change of status brings about once it is written. */
+typedef struct InstanceEffects
+{
+	bool		enters_scope;
+	bool		runnable;		/* it is a candidate now */
+	bool		ended;
+	text	   *freed_key;		/* or NULL */
+	int			joins_barrier;	/* 0: none */
+} InstanceEffects;
+
 /*
- * instance_leave_executing: what a claim held is given back.
+ * instance_transition: set the columns that follow from the change of status,
+ * and tell what follows beyond the row.
  */
 static void
-instance_leave_executing(GdRow *row)
+instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
 {
+	GdTable    *table = row->table;
+	GdStatus	from = gd_status_of(DatumGetObjectId(gd_slot_datum(table, row->slot, INST_STATUS)));
+	GdStatus	to = gd_instance_status(row);
 	bool		no_key;
-	Datum		key = gd_slot_value(row->table, row->slot, INST_CONCURRENCY_KEY, &no_key);
+	Datum		key = gd_slot_value(table, row->slot, INST_CONCURRENCY_KEY, &no_key);
 
-	if (!no_key)
-		gd_effect_promote(GD_BLOCK_CONC, DatumGetTextPP(key));
-	gd_row_set_null(row, INST_LOCKED_BY);
-	gd_row_set_null(row, INST_LEASE_EXPIRES_AT);
-	gd_row_set_null(row, INST_TOKEN);
-	gd_row_set_null(row, INST_CONCURRENCY_SHARD);
-	gd_row_set_null(row, INST_HANDED);
-	gd_row_set_null(row, INST_HANDED_AWAITED);
-	gd_row_set_null(row, INST_CANCEL_REQUESTED_AT);
+	memset(effects, 0, sizeof(InstanceEffects));
+	effects->runnable = to == GD_RUNNABLE && GD_IS_NULL(row, INST_BLOCKED_ON);
+	gd_row_set(row, INST_UPDATED_AT, TimestampTzGetDatum(now));
+	if (from == to)
+		return;
+
+	if (from == GD_EXECUTING)
+	{
+		if (!no_key)
+			effects->freed_key = DatumGetTextPP(key);
+		gd_row_set_null(row, INST_LOCKED_BY);
+		gd_row_set_null(row, INST_LEASE_EXPIRES_AT);
+		gd_row_set_null(row, INST_TOKEN);
+		gd_row_set_null(row, INST_CONCURRENCY_SHARD);
+		gd_row_set_null(row, INST_HANDED);
+		gd_row_set_null(row, INST_HANDED_AWAITED);
+		gd_row_set_null(row, INST_CANCEL_REQUESTED_AT);
+	}
+	else if (from == GD_RUNNABLE)
+	{
+		/* The turn of a row that goes without a claim passes to the next. */
+		if (to != GD_EXECUTING && !no_key && GD_IS_NULL(row, INST_BLOCKED_ON))
+			effects->freed_key = DatumGetTextPP(key);
+		gd_row_set_null(row, INST_BLOCKED_ON);
+		gd_row_set_null(row, INST_PROMOTED_ON);
+	}
+
+	if (gd_status_is_terminal(to))
+	{
+		effects->ended = true;
+		if (!GD_IS_NULL(row, INST_PARENT_ID))
+			effects->joins_barrier = gd_instance_int(row, INST_JOINS_BARRIER);
+		gd_row_set(row, INST_JOINS_BARRIER, Int32GetDatum(0));
+		gd_row_set(row, INST_FINISHED_AT, TimestampTzGetDatum(now));
+		gd_row_set_null(row, INST_AWAITS);
+		gd_row_set_null(row, INST_AWAIT_DEADLINE);
+	}
+	else if (gd_status_is_terminal(from))
+		gd_row_set_null(row, INST_FINISHED_AT);
+
+	if (!GD_IS_NULL(row, INST_CORRELATION_KEY))
+	{
+		ArrayType  *scope = DatumGetArrayTypeP(GD_VALUE(row, INST_CORRELATION_SCOPE));
+
+		if (!gd_scope_has(scope, to))
+			gd_row_set_null(row, INST_CORRELATION_GUARD);
+		else
+			effects->enters_scope = !gd_scope_has(scope, from);
+	}
 }
 
 /*
- * instance_leave_runnable: it waits for no key any more.  If it goes without
- * a claim, the turn that a promotion gave it passes to the next.
+ * instance_effects: do what follows beyond the row, now that it is written.
  */
 static void
-instance_leave_runnable(GdRow *row, GdStatus to)
+instance_effects(GdRow *row, const InstanceEffects *effects)
 {
-	if (to != GD_EXECUTING && !GD_IS_NULL(row, INST_CONCURRENCY_KEY) &&
-		GD_IS_NULL(row, INST_BLOCKED_ON))
-		gd_effect_promote(GD_BLOCK_CONC, gd_instance_text(row, INST_CONCURRENCY_KEY));
-	gd_row_set_null(row, INST_BLOCKED_ON);
-	gd_row_set_null(row, INST_PROMOTED_ON);
-}
-
-static void
-instance_end(GdRow *row, TimestampTz now)
-{
-	gd_row_set(row, INST_FINISHED_AT, TimestampTzGetDatum(now));
-	gd_row_set_null(row, INST_AWAITS);
-	gd_row_set_null(row, INST_AWAIT_DEADLINE);
-	gd_inbox_drop(gd_instance_id(row));
-	if (!GD_IS_NULL(row, INST_PARENT_ID) && gd_instance_int(row, INST_JOINS_BARRIER) > 0)
-		gd_effect_join(DatumGetInt64(GD_VALUE(row, INST_PARENT_ID)),
-					   gd_instance_int(row, INST_JOINS_BARRIER));
-	gd_row_set(row, INST_JOINS_BARRIER, Int32GetDatum(0));
+	if (effects->runnable)
+		gd_cursor_runnable(gd_instance_text(row, INST_QUEUE),
+						   DatumGetInt16(GD_VALUE(row, INST_PRIORITY)),
+						   DatumGetTimestampTz(GD_VALUE(row, INST_ELIGIBLE_AT)));
+	if (effects->ended)
+		gd_inbox_drop(gd_instance_id(row));
+	if (effects->freed_key)
+		gd_effect_promote(GD_BLOCK_CONC, effects->freed_key);
+	if (effects->joins_barrier > 0)
+		gd_effect_join(DatumGetInt64(GD_VALUE(row, INST_PARENT_ID)), effects->joins_barrier);
 }
 
 /*
@@ -284,36 +354,34 @@ instance_end(GdRow *row, TimestampTz now)
 void
 gd_instance_write(GdRow *row, TimestampTz now)
 {
-	GdTable    *table = row->table;
-	GdStatus	from = gd_status_of(DatumGetObjectId(gd_slot_datum(table, row->slot, INST_STATUS)));
-	GdStatus	to = gd_instance_status(row);
-	bool		enters_scope = false;
+	InstanceEffects effects;
 
-	gd_row_set(row, INST_UPDATED_AT, TimestampTzGetDatum(now));
-	if (from != to)
-	{
-		if (from == GD_EXECUTING)
-			instance_leave_executing(row);
-		if (from == GD_RUNNABLE)
-			instance_leave_runnable(row, to);
-		if (gd_status_is_terminal(to))
-			instance_end(row, now);
-		else if (gd_status_is_terminal(from))
-			gd_row_set_null(row, INST_FINISHED_AT);
-
-		if (!GD_IS_NULL(row, INST_CORRELATION_KEY))
-		{
-			ArrayType  *scope = DatumGetArrayTypeP(GD_VALUE(row, INST_CORRELATION_SCOPE));
-
-			if (!gd_scope_has(scope, to))
-				gd_row_set_null(row, INST_CORRELATION_GUARD);
-			else
-				enters_scope = !gd_scope_has(scope, from);
-		}
-	}
-
-	if (enters_scope)
+	instance_transition(row, now, &effects);
+	if (effects.enters_scope)
 		instance_write_with_key(row);
 	else
 		gd_row_update(row);
+	instance_effects(row, &effects);
+}
+
+/*
+ * gd_instance_try_write: likewise for a row that was loaded and not locked;
+ * false, and nothing done, if another transaction has locked or changed it.
+ */
+bool
+gd_instance_try_write(GdRow *row, TimestampTz now)
+{
+	InstanceEffects effects;
+
+	instance_transition(row, now, &effects);
+	if (effects.enters_scope)
+	{
+		if (!gd_row_lock_same(row))
+			return false;
+		instance_write_with_key(row);
+	}
+	else if (!gd_row_try_update(row))
+		return false;
+	instance_effects(row, &effects);
+	return true;
 }

@@ -25,11 +25,13 @@ typedef enum GdFence
 
 extern GdFence gd_instance_fence(GdScan *by_id, GdRow *row, const pg_uuid_t *token,
 								 bool wait);
+extern GdFence gd_instance_fence_look(GdScan *by_id, GdRow *row, const pg_uuid_t *token);
 extern bool gd_instance_find(GdScan *by_id, int64 id);
 extern GdLockResult gd_instance_lock(GdScan *by_id, GdRow *row, int64 id, bool wait);
 extern bool gd_instance_find_key(GdTable *instances, const text *key, int64 *id,
 								 bool live_only);
 extern void gd_instance_write(GdRow *row, TimestampTz now);
+extern bool gd_instance_try_write(GdRow *row, TimestampTz now);
 extern void gd_instance_to_runnable(GdRow *row, TimestampTz eligible_at);
 extern bool gd_scope_has(ArrayType *scope, GdStatus status);
 

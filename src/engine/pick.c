@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "executor/instrument.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
@@ -22,6 +23,7 @@
 #include "clock.h"
 #include "engine/admit.h"
 #include "engine/blocked.h"
+#include "engine/cursor.h"
 #include "engine/effects.h"
 #include "engine/instance.h"
 #include "engine/machines.h"
@@ -29,6 +31,12 @@
 #include "events.h"
 #include "names.h"
 #include "token.h"
+
+/* A walk that reads more pages than this before its first row is long. */
+#define LONG_WALK_BLOCKS 16
+
+/* No priority's. */
+#define NO_PRIORITY PG_INT32_MAX
 
 /* Keys rechecked by a pick that finds nothing else to do. */
 #define IDLE_RECHECK_KEYS 100
@@ -51,10 +59,11 @@ typedef struct Pick
 } Pick;
 
 /*
- * pick_claim: claim a locked row that was admitted.
+ * pick_claim: claim a row that was admitted.  One that is only loaded is
+ * claimed if it is still the same; else false.
  */
-static void
-pick_claim(Pick *pick, GdRow *row)
+static bool
+pick_claim(Pick *pick, GdRow *row, bool locked)
 {
 	pg_uuid_t  *token = palloc(sizeof(pg_uuid_t));
 	GdJob	   *job;
@@ -64,7 +73,7 @@ pick_claim(Pick *pick, GdRow *row)
 		pick->size *= 2;
 		pick->jobs = repalloc_huge(pick->jobs, sizeof(GdJob) * pick->size);
 	}
-	job = &pick->jobs[pick->njobs++];
+	job = &pick->jobs[pick->njobs];
 
 	gd_token_new(gd_instance_id(row), token);
 	gd_job_load(&pick->loader, row, job);
@@ -73,8 +82,13 @@ pick_claim(Pick *pick, GdRow *row)
 	gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(pick->lease_expires_at));
 	gd_row_set(row, INST_TOKEN, UUIDPGetDatum(token));
 	gd_row_set_null(row, INST_CONCURRENCY_SHARD);
-	gd_instance_write(row, pick->now);
+	if (locked)
+		gd_instance_write(row, pick->now);
+	else if (!gd_instance_try_write(row, pick->now))
+		return false;
 	gd_job_finish(row, job);
+	pick->njobs++;
+	return true;
 }
 
 /*
@@ -86,13 +100,18 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 	text	   *blocked_on = NULL;
 	GdAdmitResult result;
 
+	/* Most rows have no keys and are held by nobody: spare them the lock. */
+	gd_row_load(pick->row, slot);
+	if (gd_admit_free(pick->row) && pick_claim(pick, pick->row, false))
+		return;
+
 	if (gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
 		return;
 	result = gd_admit(&pick->admission, pick->row, &blocked_on);
 	if (result == GD_ADMIT)
-		pick_claim(pick, pick->row);
+		(void) pick_claim(pick, pick->row, true);
 	else if (result == GD_ADMIT_HEAD)
-		pick_claim(pick, pick->admission.head);
+		(void) pick_claim(pick, pick->admission.head, true);
 	if (result == GD_REFUSE || result == GD_ADMIT_HEAD)
 	{
 		gd_blocked_mark(pick->row, blocked_on, pick->now);
@@ -100,42 +119,106 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 	}
 }
 
+static bool
+pick_wants_more(const Pick *pick)
+{
+	return pick->njobs < pick->request->batch && pick->marks_left > 0;
+}
+
+static int64
+pick_blocks_read(void)
+{
+	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
+}
+
 /*
- * pick_scan: walk the queue until the batch is full.
+ * pick_walk: claim from where the scan was started until the batch is full.
+ * Returns the priority whose next row is not due yet, or NO_PRIORITY when the
+ * walk came to its end.
+ */
+static int
+pick_walk(Pick *pick, GdScan *scan, bool from_head)
+{
+	const text *queue = pick->request->queue;
+	int64		blocks = pick_blocks_read();
+	int			result = NO_PRIORITY;
+	bool		any = false;
+	int16		priority = 0;
+	TimestampTz eligible_at = 0;
+
+	while (pick_wants_more(pick) && gd_scan_next(scan))
+	{
+		int16		row_priority = DatumGetInt16(gd_slot_datum(pick->instances, scan->slot,
+															   INST_PRIORITY));
+		TimestampTz row_eligible_at = DatumGetTimestampTz(gd_slot_datum(pick->instances,
+																		scan->slot,
+																		INST_ELIGIBLE_AT));
+
+		if (row_eligible_at > pick->now)
+		{
+			result = row_priority;
+			break;
+		}
+		priority = row_priority;
+		eligible_at = row_eligible_at;
+		if (!any && from_head && pick_blocks_read() - blocks > LONG_WALK_BLOCKS)
+			gd_cursor_set(queue, pick->now, priority, eligible_at);
+		any = true;
+		pick_candidate(pick, scan->slot);
+	}
+	if (any)
+		gd_cursor_advance(queue, priority, eligible_at);
+	return result;
+}
+
+/*
+ * pick_priorities: walk the queue from a priority on, each as far as its rows
+ * are due.
+ */
+static void
+pick_priorities(Pick *pick, GdScan *scan, int priority)
+{
+	while (priority <= PG_INT16_MAX && pick_wants_more(pick))
+	{
+		gd_scan_text(scan, 1, pick->request->queue);
+		gd_scan_key(scan, 2, BTGreaterEqualStrategyNumber, F_INT2GE, Int16GetDatum(priority));
+		gd_scan_start(scan);
+		priority = pick_walk(pick, scan, true);
+		if (priority == NO_PRIORITY)
+			return;
+		priority++;
+	}
+}
+
+/*
+ * pick_scan: walk the queue until the batch is full, from the place that the
+ * session remembers if there is one, and from the head where that does not
+ * fill it.
  */
 static void
 pick_scan(Pick *pick)
 {
-	int			priority = PG_INT16_MIN;
 	GdScan		scan;
+	int16		priority;
+	TimestampTz eligible_at;
 
 	gd_scan_begin(&scan, pick->instances, GD_INSTANCES_PICK);
-	while (priority <= PG_INT16_MAX)
+	if (gd_cursor_get(pick->request->queue, pick->now, &priority, &eligible_at))
 	{
-		bool		jump = false;
-
 		gd_scan_text(&scan, 1, pick->request->queue);
-		gd_scan_key(&scan, 2, BTGreaterEqualStrategyNumber, F_INT2GE, Int16GetDatum(priority));
+		gd_scan_key(&scan, 2, BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(priority));
+		gd_scan_key(&scan, 3, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
+					TimestampTzGetDatum(eligible_at));
 		gd_scan_start(&scan);
-		while (!jump && pick->njobs < pick->request->batch && pick->marks_left > 0 &&
-			   gd_scan_next(&scan))
+		(void) pick_walk(pick, &scan, false);
+		pick_priorities(pick, &scan, priority + 1);
+		if (pick_wants_more(pick))
 		{
-			TimestampTz eligible_at =
-				DatumGetTimestampTz(gd_slot_datum(pick->instances, scan.slot, INST_ELIGIBLE_AT));
-
-			if (eligible_at > pick->now)
-			{
-				/* So is the rest of this priority: on with the next. */
-				priority = DatumGetInt16(gd_slot_datum(pick->instances, scan.slot,
-													   INST_PRIORITY)) + 1;
-				jump = true;
-			}
-			else
-				pick_candidate(pick, scan.slot);
+			gd_table_flush();
+			gd_scan_refresh(&scan);
 		}
-		if (!jump)
-			break;
 	}
+	pick_priorities(pick, &scan, PG_INT16_MIN);
 	gd_scan_end(&scan);
 }
 

@@ -10,7 +10,7 @@ BEGIN
        pg_catalog.replace(pg_catalog.current_setting('shared_preload_libraries'), ' ', ''), ',')) THEN
     SET LOCAL client_min_messages = notice;
     RAISE NOTICE 'gen_durable is not in shared_preload_libraries: workers find new work by polling'
-      USING HINT = 'Everything works so, with gen_durable.tick() called every few seconds.';
+      USING HINT = 'Everything works so, with gen_durable.tick() called every few seconds. To preload it, add gen_durable to shared_preload_libraries and restart.';
     SET LOCAL client_min_messages = warning;
   END IF;
 END
