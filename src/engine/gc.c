@@ -4,7 +4,7 @@
  *
  * A terminal child whose parent is not terminal is spared, since the parent
  * may still look at it (GD-261).  Signals go with their instance; children of
- * a deleted parent lose the link.  Those are the foreign keys' actions, done
+ * a deleted parent lose the link.  What triggers and the foreign key do for SQL is done
  * here because the direct path runs no triggers.
  *
  * Locks: the row and its children, and whatever is locked by others is left

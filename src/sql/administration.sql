@@ -18,9 +18,12 @@ DECLARE
   i gen_durable.instances;
   at timestamptz := clock_timestamp();
 BEGIN
+  IF id IS NULL THEN
+    RAISE EXCEPTION 'id must not be NULL' USING ERRCODE = 'null_value_not_allowed';
+  END IF;
   SELECT * INTO i FROM gen_durable.instances AS x WHERE x.id = why.id;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'instance % does not exist', coalesce(why.id::text, 'NULL') USING ERRCODE = 'GD002';
+    RAISE EXCEPTION 'instance % does not exist', why.id USING ERRCODE = 'GD002';
   END IF;
   status := i.status;
   since := i.updated_at;

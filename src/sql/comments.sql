@@ -108,7 +108,6 @@ COMMENT ON CONSTRAINT instances_weight_check ON gen_durable.instances IS 'Weight
 COMMENT ON CONSTRAINT instances_counts_check ON gen_durable.instances IS 'Counts are not negative.';
 COMMENT ON CONSTRAINT instances_guard_check ON gen_durable.instances IS 'The guard is the key or nothing.';
 COMMENT ON CONSTRAINT signals_pkey ON gen_durable.signals IS 'One row an id.';
-COMMENT ON CONSTRAINT signals_target_fkey ON gen_durable.signals IS 'Signals go with their instance (GD-263).';
 COMMENT ON CONSTRAINT signals_dedup_key ON gen_durable.signals IS 'One signal a dedup key and instance (GD-181).';
 COMMENT ON CONSTRAINT fsms_pkey ON gen_durable.fsms IS 'One row a version of a machine.';
 COMMENT ON CONSTRAINT queues_pkey ON gen_durable.queues IS 'One row a queue.';

@@ -19,7 +19,7 @@ BEGIN
     WHEN 'worker' THEN worker
     WHEN 'monitor' THEN ARRAY['why']
     WHEN 'admin' THEN (SELECT array_agg(p.proname::text) FROM pg_proc AS p
-                       WHERE p.pronamespace = 'gen_durable'::regnamespace)
+                       WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prorettype <> 'trigger'::regtype)
   END;
   IF routines IS NULL THEN
     RAISE EXCEPTION 'level "%" must be client, worker, monitor or admin', left(level, 63)

@@ -74,12 +74,38 @@ CREATE TABLE gen_durable.signals (
   inserted_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
   consumed_at timestamptz,
   CONSTRAINT signals_pkey PRIMARY KEY (id),
-  CONSTRAINT signals_target_fkey FOREIGN KEY (target_id) REFERENCES gen_durable.instances (id) ON DELETE CASCADE,
   CONSTRAINT signals_dedup_key UNIQUE (target_id, dedup_key)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX signals_inbox ON gen_durable.signals (target_id, id) WHERE consumed_at IS NULL;
 CREATE INDEX signals_tombstones ON gen_durable.signals (consumed_at) WHERE consumed_at IS NOT NULL;
+
+-- Signals go with their instance. A foreign key would do it, but it would stand already when data is restored, and a
+-- restore by parallel jobs copies the tables in any order.
+CREATE FUNCTION gen_durable.signals_follow_delete()
+RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $follow$
+BEGIN
+  DELETE FROM gen_durable.signals AS s USING gone WHERE s.target_id = gone.id;
+  RETURN NULL;
+END
+$follow$;
+COMMENT ON FUNCTION gen_durable.signals_follow_delete IS 'Deletes the signals of instances that SQL deletes.';
+
+CREATE FUNCTION gen_durable.signals_follow_truncate()
+RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $follow$
+BEGIN
+  DELETE FROM gen_durable.signals;
+  RETURN NULL;
+END
+$follow$;
+COMMENT ON FUNCTION gen_durable.signals_follow_truncate IS 'Deletes all signals when SQL truncates the instances.';
+
+CREATE TRIGGER signals_follow_delete AFTER DELETE ON gen_durable.instances
+  REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION gen_durable.signals_follow_delete();
+COMMENT ON TRIGGER signals_follow_delete ON gen_durable.instances IS 'Signals go with their instance (GD-263).';
+CREATE TRIGGER signals_follow_truncate AFTER TRUNCATE ON gen_durable.instances
+  FOR EACH STATEMENT EXECUTE FUNCTION gen_durable.signals_follow_truncate();
+COMMENT ON TRIGGER signals_follow_truncate ON gen_durable.instances IS 'Signals go with their instances (GD-263).';
 
 CREATE TABLE gen_durable.fsms (
   name              text COLLATE "C" NOT NULL,
