@@ -85,13 +85,11 @@ sub hold
 	return ($session, $pid);
 }
 
-# Starts a statement in a session without waiting for its answer.
+# Starts a statement in a session without waiting for its answer; returns when psql has come to it.
 sub send_async
 {
 	my ($session, $statement) = @_;
-	$session->{run}->pump_nb;
-	$session->{stdin} .= "$statement;\n";
-	$session->{run}->pump_nb;
+	$session->query_until(qr/begun/, "\\echo begun\n$statement;\n");
 	return;
 }
 

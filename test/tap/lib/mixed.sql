@@ -23,7 +23,8 @@ CREATE FUNCTION mixed.insert_all() RETURNS bigint LANGUAGE sql VOLATILE AS $$
     FROM generate_series(1, 6) n));
 $$;
 
-CREATE FUNCTION mixed.outcome() RETURNS jsonb LANGUAGE sql VOLATILE AS $$
+-- Any outcome; with keyed, children may bring correlation keys of their own.
+CREATE FUNCTION mixed.outcome(keyed boolean) RETURNS jsonb LANGUAGE sql VOLATILE AS $$
   SELECT CASE floor(random() * 12)::int
     WHEN 0 THEN gen_durable.next_step('two')
     WHEN 1 THEN gen_durable.next_step('three', concurrency_key => mixed.one('a', 'b', 'c', 'd'))
@@ -32,7 +33,7 @@ CREATE FUNCTION mixed.outcome() RETURNS jsonb LANGUAGE sql VOLATILE AS $$
     WHEN 4 THEN gen_durable.await_signal(ARRAY['go'], 'woke')
     WHEN 5 THEN gen_durable.await_signal(ARRAY['go', 'stop'], 'woke', timeout => '50 ms')
     WHEN 6 THEN gen_durable.schedule_children('joined', (SELECT jsonb_agg(jsonb_build_object('fsm', 'kid', 'queue', 'load',
-                  'correlation_key', CASE WHEN n = 1 THEN mixed.one('k1', 'k2') END)) FROM generate_series(1, 3) n))
+                  'correlation_key', CASE WHEN keyed AND n = 1 THEN mixed.one('k1', 'k2') END)) FROM generate_series(1, 3) n))
     WHEN 7 THEN gen_durable.stop('no')
     WHEN 8 THEN gen_durable.fail('no')
     ELSE gen_durable.done()
@@ -43,17 +44,12 @@ CREATE FUNCTION mixed.claim(worker text, size int) RETURNS bigint LANGUAGE sql V
   SELECT count(*) FROM gen_durable.pick('load', worker, size, '200 ms');
 $$;
 
--- Outcomes for everything that a worker holds.
-CREATE FUNCTION mixed.commit(worker text) RETURNS bigint LANGUAGE sql VOLATILE AS $$
-  SELECT count(*) FROM gen_durable.complete_many(coalesce((SELECT jsonb_agg(mixed.outcome() || jsonb_build_object('token', i.token))
+-- Outcomes for everything that a worker holds. What each claim was handed is noted, for rig.broken().
+CREATE FUNCTION mixed.commit(worker text, keyed boolean DEFAULT true) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+  INSERT INTO rig.handed SELECT i.id, i.handed FROM gen_durable.instances i WHERE i.locked_by = worker AND i.handed IS NOT NULL;
+  SELECT count(*) FROM gen_durable.complete_many(coalesce((SELECT jsonb_agg(mixed.outcome(keyed) || jsonb_build_object('token', i.token))
     FROM gen_durable.instances i WHERE i.locked_by = worker), '[]'));
 $$;
-
-CREATE FUNCTION mixed.work(worker text, size int) RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
-BEGIN
-  PERFORM mixed.claim(worker, size);
-  RETURN mixed.commit(worker);
-END $$;
 
 CREATE FUNCTION mixed.signal() RETURNS text LANGUAGE sql VOLATILE AS $$
   SELECT gen_durable.signal(mixed.some('runnable', 'awaiting_signal', 'executing'), mixed.one('go', 'stop'), dedup_key => mixed.one('d1', 'd2', NULL))
@@ -81,7 +77,7 @@ CREATE FUNCTION mixed.revive() RETURNS text LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
   PERFORM gen_durable.revive(mixed.some('failed', 'cancelled'));
   RETURN 'ok';
-EXCEPTION WHEN SQLSTATE 'GD002' OR object_not_in_prerequisite_state OR null_value_not_allowed THEN
+EXCEPTION WHEN SQLSTATE 'GD002' OR SQLSTATE 'GD003' OR object_not_in_prerequisite_state OR null_value_not_allowed THEN
   RETURN SQLSTATE;
 END $$;
 

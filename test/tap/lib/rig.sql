@@ -20,7 +20,7 @@ $$;
 CREATE PROCEDURE rig.prepare(q text DEFAULT 'q') LANGUAGE plpgsql AS $$
 DECLARE n text;
 BEGIN
-  PERFORM gen_durable.insert('free' || n, queue => q || '-free') FROM generate_series(1, 3) n;
+  PERFORM gen_durable.insert('free' || f, queue => q || '-free') FROM generate_series(1, 3) f;
   PERFORM gen_durable.insert('held', queue => q, concurrency_key => 'key', correlation_key => 'name');
   PERFORM gen_durable.insert('twin', queue => q || '-free', concurrency_key => 'key');
   FOREACH n IN ARRAY ARRAY['parked', 'due', 'top', 'end1', 'end2', 'end3', 'end4'] LOOP
@@ -49,6 +49,9 @@ CREATE FUNCTION rig.image() RETURNS SETOF text LANGUAGE sql STABLE AS $$
   UNION ALL SELECT * FROM (SELECT 'bucket ' || b::text FROM gen_durable.buckets b ORDER BY b.kind, b.key, b.shard) x;
 $$;
 
+-- Signals that a claim was handed, noted by whoever parks on their names again.
+CREATE TABLE rig.handed (id bigint, signals bigint[]);
+
 -- Every invariant that does not hold, with a row that breaks it.
 CREATE FUNCTION rig.broken() RETURNS TABLE (what text, id bigint) LANGUAGE sql STABLE AS $$
   SELECT 'a claim is incomplete, or left behind', i.id FROM gen_durable.instances i
@@ -73,7 +76,7 @@ CREATE FUNCTION rig.broken() RETURNS TABLE (what text, id bigint) LANGUAGE sql S
   UNION ALL
   SELECT 'parked over a signal that it was not handed', i.id FROM gen_durable.instances i
    WHERE i.status = 'awaiting_signal' AND EXISTS (SELECT 1 FROM gen_durable.signals s
-     WHERE s.target_id = i.id AND s.consumed_at IS NULL AND s.name = ANY (i.awaits) AND s.id <> ALL (coalesce(i.handed, '{}')))
+     WHERE s.target_id = i.id AND s.consumed_at IS NULL AND s.name = ANY (i.awaits) AND NOT EXISTS (SELECT 1 FROM rig.handed h WHERE h.id = i.id AND s.id = ANY (h.signals)))
   UNION ALL
   SELECT 'blocked, and not runnable', i.id FROM gen_durable.instances i WHERE i.blocked_on IS NOT NULL AND i.status <> 'runnable'
   UNION ALL

@@ -99,7 +99,7 @@ for my $case (@waiting)
 is(broken($node), '', 'no invariant is broken');
 
 # Somewhere in a long statement: whole, or not at all. N rows each; the count is of what the statement does.
-my $N = 2000;
+my $N = 4000;
 my @long = (
 	[ 'insert_all', '', "SELECT count(*) FROM gen_durable.insert_all('long', (SELECT jsonb_agg(jsonb_build_object('queue', 'long', 'correlation_key', 'k' || n)) FROM generate_series(1, $N) n))",
 		"status = 'runnable'" ],
@@ -110,11 +110,11 @@ my @long = (
 	[ 'complete_many', "SELECT count(*) FROM gen_durable.pick('long', 'w', $N, '0')",
 		"SELECT count(*) FROM gen_durable.complete_many((SELECT jsonb_agg(gen_durable.next_step('two') || jsonb_build_object('token', token)) FROM gen_durable.instances WHERE queue = 'long'))",
 		"step = 'two'" ],
-	[ 'reap', "SELECT count(*) FROM gen_durable.pick('long', 'w', $N, '0')", "SELECT gen_durable.reap($N)", "crashes = 1" ],
+	[ 'reap', "SELECT count(*) FROM gen_durable.pick('long', 'w', $N, '0')", "SELECT gen_durable.reap(2 * $N)", "crashes = 1" ],
 	[ 'signal', "SELECT count(*) FROM gen_durable.pick('long', 'w', $N), gen_durable.complete(token, gen_durable.await_signal(ARRAY['go'], 'woke', timeout => '1 microsecond'))",
 		"SELECT count(gen_durable.signal(id, 'stay')) FROM gen_durable.instances WHERE queue = 'long'",
 		"EXISTS (SELECT 1 FROM gen_durable.signals s WHERE s.target_id = i.id)" ],
-	[ 'fire_timeouts', '', "SELECT gen_durable.fire_timeouts($N)", "status = 'runnable'" ],
+	[ 'fire_timeouts', '', "SELECT gen_durable.fire_timeouts(2 * $N)", "status = 'runnable'" ],
 	[ 'cancel', '', "SELECT count(gen_durable.cancel(id)) FROM gen_durable.instances WHERE queue = 'long'", "status = 'cancelled'" ],
 	[ 'revive', '', "SELECT count(gen_durable.revive(id)) FROM gen_durable.instances WHERE queue = 'long'", "status = 'runnable'" ],
 	[ 'a fan-out', "SELECT gen_durable.insert('fan', queue => 'fan')",
@@ -133,12 +133,12 @@ for my $case (@long)
 	$count ||= "SELECT count(*) FROM gen_durable.instances i WHERE queue = 'long' AND $where";
 	$node->safe_psql('postgres', $setup) if $setup;
 	my @seen;
-	for my $round (1 .. 3)
+	for my $round (1 .. 4)
 	{
 		my $session = $node->background_psql('postgres', on_error_stop => 0);
 		my $pid = $session->query('SELECT pg_backend_pid()');
 		send_async($session, $statement);
-		usleep(500 + int(rand(6_000 * $round)));
+		usleep(int(rand(50_000 * $round)));
 		kill_backend($node, $pid);
 		eval { $session->quit };
 		push @seen, $node->safe_psql('postgres', $count);

@@ -4,7 +4,7 @@
 # GD_LOAD_SECONDS (30) of inserts, signals, claims, outcomes of every kind, cancellations, reaping and collecting on few
 # rows and few keys, so that they meet. The server's log must not say "deadlock detected", nor any error that the
 # scripts do not expect; the invariants hold while it runs; afterwards everything that lives comes to its end. No
-transaction calls two functions that lock rows of its own choosing: the order of such calls would be the client's.
+# transaction makes two calls that take rows or keys of its own choosing: the order of such calls is the client's.
 use strict;
 use warnings FATAL => 'all';
 
@@ -23,9 +23,9 @@ my $dir = PostgreSQL::Test::Utils::tempdir();
 my %script = (
 	insert    => [ 3, "SELECT mixed.insert();\n" ],
 	batch     => [ 1, "SELECT mixed.insert_all();\n" ],
-	work      => [ 8, "SELECT mixed.work('w' || :client_id, 5);\n" ],
+	work      => [ 8, "SELECT mixed.claim('w' || :client_id, 5);\nSELECT mixed.commit('w' || :client_id);\n" ],
 	# Claim and commit in one transaction that keeps its rows between the two.
-	long      => [ 3, "BEGIN;\nSELECT mixed.claim('l' || :client_id, 3);\nSELECT mixed.watch();\nSELECT mixed.commit('l' || :client_id);\nCOMMIT;\n" ],
+	long      => [ 3, "BEGIN;\nSELECT mixed.claim('l' || :client_id, 3);\nSELECT mixed.watch();\nSELECT mixed.commit('l' || :client_id, keyed => false);\nCOMMIT;\n" ],
 	# Claims left over: their leases run out.
 	drop      => [ 1, "SELECT mixed.claim('d' || :client_id, 2);\n" ],
 	signal    => [ 4, "SELECT mixed.signal();\n" ],
@@ -36,7 +36,7 @@ my %script = (
 	reap      => [ 1, "SELECT gen_durable.reap(), gen_durable.fire_timeouts();\n" ],
 	gc        => [ 1, "SELECT gen_durable.gc('1 second', 100);\n" ],
 	tick      => [ 1, "SELECT gen_durable.tick();\n" ],
-	rolled    => [ 1, "BEGIN;\nSELECT mixed.work('r' || :client_id, 3);\nROLLBACK;\n" ],
+	rolled    => [ 1, "BEGIN;\nSELECT mixed.claim('r' || :client_id, 3);\nSELECT mixed.commit('r' || :client_id, keyed => false);\nROLLBACK;\n" ],
 	watch     => [ 1, "SELECT mixed.watch();\n" ],
 );
 my @files;
