@@ -21,6 +21,8 @@ SELECT is_empty($$SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'gen_d
     AND coalesce(obj_description(c.oid, 'pg_class'), '') = ''$$, 'every index has a comment');
 SELECT is_empty($$SELECT k.conname FROM pg_constraint k WHERE k.connamespace = 'gen_durable'::regnamespace AND k.contype IN ('p', 'u', 'f', 'c', 'x')
     AND coalesce(obj_description(k.oid, 'pg_constraint'), '') = ''$$, 'every constraint has a comment');
+SELECT is_empty($$SELECT g.tgname FROM pg_trigger g JOIN pg_class c ON c.oid = g.tgrelid WHERE c.relnamespace = 'gen_durable'::regnamespace AND NOT g.tgisinternal
+    AND coalesce(obj_description(g.oid, 'pg_trigger'), '') = ''$$, 'every trigger has a comment');
 SELECT is_empty($$SELECT t.typname FROM pg_type t LEFT JOIN pg_class c ON c.oid = t.typrelid
    WHERE t.typnamespace = 'gen_durable'::regnamespace AND (t.typtype IN ('e', 'd', 'r') OR t.typtype = 'c' AND c.relkind = 'c')
      AND coalesce(obj_description(t.oid, 'pg_type'), '') = ''$$, 'every type has a comment');

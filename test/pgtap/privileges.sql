@@ -38,7 +38,9 @@ INSERT INTO may VALUES
   ('why', '{monitor,admin}'),
   ('register_fsm', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'),
   ('grant_usage', '{admin}');
-SELECT set_eq($$SELECT function FROM may$$, $$SELECT proname::text FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace$$, 'the matrix has every function');
+SELECT set_eq($$SELECT function FROM may$$, $$SELECT proname::text FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prorettype <> 'trigger'::regtype$$, 'the matrix has every function');
+SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prosecdef AND p.prorettype = 'trigger'::regtype$$,
+  'a trigger''s function runs with the rights of whoever fires it');
 
 -- Nothing for PUBLIC.
 SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace
@@ -51,7 +53,7 @@ SELECT is_empty($$SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 
 
 -- The levels.
 SELECT set_eq(
-  format($$SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace AND has_function_privilege('gd_%s', p.oid, 'EXECUTE')$$, level),
+  format($$SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prorettype <> 'trigger'::regtype AND has_function_privilege('gd_%s', p.oid, 'EXECUTE')$$, level),
   format($$SELECT function FROM may WHERE %L = ANY (levels)$$, level), level || ' may call exactly its functions')
   FROM unnest(ARRAY['client', 'worker', 'monitor', 'admin']) level;
 SELECT is_empty(

@@ -148,7 +148,6 @@ SELECT set_eq($$SELECT conname::text, pg_get_constraintdef(oid) FROM pg_constrai
   ('instances_weight_check', 'CHECK (((weight > (0)::double precision) AND (weight < ''Infinity''::double precision)))'),
   ('instances_counts_check', 'CHECK (((attempt >= 0) AND (crashes >= 0) AND (children_pending >= 0)))'),
   ('instances_guard_check', 'CHECK (((correlation_guard IS NULL) OR (correlation_guard = correlation_key)))'),
-  ('signals_target_fkey', 'FOREIGN KEY (target_id) REFERENCES gen_durable.instances(id) ON DELETE CASCADE'),
   ('bucket_configs_kind_check', 'CHECK ((kind = ANY (ARRAY[''rate''::text, ''conc''::text])))'),
   ('bucket_configs_rate_check', 'CHECK (((kind = ''rate''::text) = (rate IS NOT NULL)))'),
   ('bucket_configs_shards_check', 'CHECK ((shards >= 1))'),
@@ -165,7 +164,18 @@ SELECT throws_ok($$INSERT INTO gen_durable.instances (fsm, step, correlation_key
 SELECT lives_ok($$INSERT INTO gen_durable.instances (fsm, step, correlation_key) VALUES ('g', 's', 'name')$$, 'one without the guard goes on (D-7)');
 SELECT throws_ok($$INSERT INTO gen_durable.instances (fsm, step, weight) VALUES ('h', 's', 0)$$, '23514', NULL, 'a weight of 0 is refused');
 SELECT throws_ok($$INSERT INTO gen_durable.instances (fsm, step, weight) VALUES ('h', 's', 'NaN')$$, '23514', NULL, 'a weight of NaN is refused');
-SELECT throws_ok($$INSERT INTO gen_durable.signals (target_id, name) VALUES (0, 'go')$$, '23503', NULL, 'no signal without its target');
+
+-- Signals go with their instance, also when SQL deletes it (GD-007, GD-263).
+SELECT set_eq($$SELECT tgname::text, pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid IN ('gen_durable.instances'::regclass, 'gen_durable.signals'::regclass) AND NOT tgisinternal$$, $$VALUES
+  ('signals_follow_delete', 'CREATE TRIGGER signals_follow_delete AFTER DELETE ON gen_durable.instances REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION gen_durable.signals_follow_delete()'),
+  ('signals_follow_truncate', 'CREATE TRIGGER signals_follow_truncate AFTER TRUNCATE ON gen_durable.instances FOR EACH STATEMENT EXECUTE FUNCTION gen_durable.signals_follow_truncate()')$$, 'the triggers');
+INSERT INTO gen_durable.signals (target_id, name) SELECT id, 'go' FROM gen_durable.instances;
+SELECT ok((SELECT count(*) > 1 FROM gen_durable.signals), 'signals are there');
+DELETE FROM gen_durable.instances WHERE fsm = 'a';
+SELECT is_empty($$SELECT s.target_id FROM gen_durable.signals s WHERE NOT EXISTS (SELECT 1 FROM gen_durable.instances i WHERE i.id = s.target_id)$$, 'those of a deleted instance are gone');
+SELECT ok((SELECT count(*) > 0 FROM gen_durable.signals), 'and no others');
+TRUNCATE gen_durable.instances;
+SELECT is_empty('SELECT id FROM gen_durable.signals', 'TRUNCATE takes all of them');
 
 -- Tables and sequences are dumped with the database.
 SELECT set_eq($$SELECT c.relname::text FROM pg_extension e, unnest(e.extconfig) k JOIN pg_class c ON c.oid = k WHERE e.extname = 'gen_durable'$$,

@@ -71,8 +71,8 @@ CREATE FUNCTION rig.broken() RETURNS TABLE (what text, id bigint) LANGUAGE sql S
           (SELECT count(*) FROM gen_durable.instances c
             WHERE c.parent_id = p.id AND c.joins_barrier = p.barrier AND c.status NOT IN ('done', 'failed', 'cancelled')))
   UNION ALL
-  SELECT 'a signal of an instance that has ended', s.target_id FROM gen_durable.signals s
-    JOIN gen_durable.instances i ON i.id = s.target_id WHERE i.status IN ('done', 'failed', 'cancelled')
+  SELECT 'a signal of an instance that has ended, or is gone', s.target_id FROM gen_durable.signals s
+    LEFT JOIN gen_durable.instances i ON i.id = s.target_id WHERE i.id IS NULL OR i.finished_at IS NOT NULL
   UNION ALL
   SELECT 'parked over a signal that it was not handed', i.id FROM gen_durable.instances i
    WHERE i.status = 'awaiting_signal' AND EXISTS (SELECT 1 FROM gen_durable.signals s
