@@ -14,7 +14,7 @@ do_step() {
 
   case $step in
     list) found=$(documents "$DOC" -printf '%P\n' | cut -d/ -f1 | sort -u) ;;
-    read) found=$(documents "$DOC/$package" -print | sort) ;;
+    read) found=$(documents "$DOC/$package" -print) ;;
     measure) found=$(measure "${job[@]:4}" 2>&1) || step=fail ;;
     join | publish) found= ;;
     *) found="no such step: $step" step=fail ;;

@@ -30,6 +30,13 @@ SELECT report.job_line(job) FROM jsonb_populate_recordset(NULL::gen_durable.job,
 SQL
 }
 
+# keep_claims JOBS: a batch may take longer than a lease, so the worker says now and then that it is alive.
+keep_claims() {
+  psql -X -q -A -t -v tokens="$(cut -f1 <<<"$1")" <<'SQL' >/dev/null || true
+SELECT count(*) FROM gen_durable.heartbeat(string_to_array(:'tokens', E'\n')::uuid[]);
+SQL
+}
+
 while [ -z "$stop" ]; do
   status=0
   jobs=$(commit_and_take "$BATCH") || status=$?
@@ -38,7 +45,11 @@ while [ -z "$stop" ]; do
   [ "$status" = 2 ] || : >"$FOUND"
   [ "$status" = 0 ] || { sleep 0.5; continue; }
   [ -n "$jobs" ] || { sleep 0.2; continue; }
-  while IFS= read -r job; do do_step "$job"; done <<<"$jobs" >"$FOUND"
+  heard=$SECONDS
+  while IFS= read -r job; do
+    do_step "$job"
+    if [ "$SECONDS" != "$heard" ]; then keep_claims "$jobs"; heard=$SECONDS; fi
+  done <<<"$jobs" >"$FOUND"
 done
 
 # The last outcomes, with nothing taken in return.
