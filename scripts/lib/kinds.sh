@@ -181,6 +181,17 @@ kind_clients() {
   tally_prove clients "$status" "${logs[@]}" || server_log_tail
 }
 
+# The examples of README.md and docs/ run as they stand there.
+kind_docs() {
+  local log=$WORK/out/docs.log status=0 passed failed
+  if [ ! -x test/docs/check ]; then nothing docs test/docs; return; fi
+  logged "$log" 300 test/docs/check || status=$?
+  passed=$(grep -cE '^ok\b' "$log") || true
+  failed=$(grep -cE '^not ok\b' "$log") || true
+  [ "$status" = 0 ] || [ "$failed" -gt 0 ] || failed=1
+  tally docs "$passed" "$failed"
+}
+
 kind_traceability() {
   local log=$WORK/out/traceability.log status=0 passed failed
   if [ ! -x test/traceability/check ]; then nothing traceability test/traceability; return; fi

@@ -35,6 +35,7 @@ packages_of() {
       ;;
     tap) echo perl libipc-run-perl ;;
     clients) echo perl python3-psycopg ;;
+    docs) echo python3-minimal python3-psycopg ;;
     traceability) echo python3-minimal ;;
     style) echo shellcheck ;;
   esac
