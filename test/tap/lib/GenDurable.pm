@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep time);
 
-our @EXPORT = qw(settings new_node install image broken hold send_async kill_backend await_restart wait_until slurp);
+our @EXPORT = qw(settings new_node install image broken hold send_async kill_backend await_restart start_again wait_until slurp);
 
 # Lines of configuration by which a server finds the extension.
 sub settings
@@ -85,12 +85,13 @@ sub hold
 	return ($session, $pid);
 }
 
-# Starts a statement in a session without waiting for its answer; returns when psql has come to it.
+# Starts a statement in a session without waiting for its answer; returns when psql has come to it, with as much of the
+# answer as is there already.
 sub send_async
 {
 	my ($session, $statement) = @_;
-	$session->query_until(qr/begun/, "\\echo begun\n$statement;\n");
-	return;
+	my $output = $session->query_until(qr/begun/, "\\echo begun\n$statement;\n");
+	return $output =~ /begun\n?(.*)/s ? $1 : '';
 }
 
 # SIGKILL for one backend, which makes the server restart all of them; returns when it accepts connections again.
@@ -103,6 +104,17 @@ sub kill_backend
 	return;
 }
 
+# Starts a server again after its postmaster was killed, as soon as its orphans let go of the shared memory.
+sub start_again
+{
+	my ($node) = @_;
+	wait_until('the server starts again', sub {
+		run_log([ $node->installed_command('pg_ctl'), '-w', '-D', $node->data_dir, '-l', $node->logfile, 'start' ]) });
+	$node->_update_pid(1);
+	return;
+}
+
+# Returns when a server that restarts itself accepts connections; offset is the length of its log beforehand.
 sub await_restart
 {
 	my ($node, $offset) = @_;

@@ -37,7 +37,7 @@ for my $stop (1 .. $stops)
 	wait_until("$goal outcomes", sub { $ledger->() >= $goal });
 	$node->stop('immediate');
 	is(Workers::alive(@workers), 4, "stop $stop: the workers go on trying");
-	wait_until('the server starts again', sub { $node->start(fail_ok => 1) });
+	start_again($node);
 	is(broken($node), '', "stop $stop: no invariant is broken");
 }
 wait_until('all parents end', sub {

@@ -29,7 +29,7 @@ for my $how ('immediate', 'kill')
 		$node->kill9;
 		wait_until('the postmaster is gone', sub { !kill(0, $postmaster) });
 	}
-	wait_until('the server starts again', sub { $node->start(fail_ok => 1) });
+	start_again($node);
 
 	is($q->("SELECT fsm || ' ' || status || ' ' || locked_by FROM gen_durable.instances WHERE status = 'executing'"),
 		'a executing first', "$how: the claim is there after the crash");

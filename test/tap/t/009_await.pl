@@ -18,10 +18,10 @@ sub awaited
 	my $session = $node->background_psql('postgres', on_error_stop => 0);
 	my $pid = $session->query('SELECT pg_backend_pid()');
 	my $began = time();
-	send_async($session, "SELECT coalesce(outcome, '') || ' ' || coalesce(status::text, '') || ' ' || coalesce(result ->> 'n', error, '') FROM $call");
+	my $answer = send_async($session, "SELECT coalesce(outcome, '') || ' ' || coalesce(status::text, '') || ' ' || coalesce(result ->> 'n', error, '') FROM $call");
 	wait_until('the call has begun', sub { $q->("SELECT query LIKE 'SELECT coalesce(outcome%' FROM pg_stat_activity WHERE pid = $pid") eq 't' });
 	$q->($_) for @then;
-	my $answer = $session->query('SELECT 1');
+	$answer .= $session->query('SELECT 1');
 	my $took = time() - $began;
 	$session->quit;
 	$answer =~ s/\n1$//;

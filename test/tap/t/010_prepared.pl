@@ -30,7 +30,7 @@ SQL
 	is($q->($state), $before, "$end: prepared, nothing is seen");
 	is($q->("SELECT coalesce(string_agg(fsm, ' ' ORDER BY id), '-') FROM gen_durable.pick('q-free', 'w', 10) WHERE fsm = 'twin'"), '-', "$end: the key is still held");
 	$node->stop('immediate');
-	wait_until('the server starts again', sub { $node->start(fail_ok => 1) });
+	start_again($node);
 	is($q->($state), $before, "$end: nor after a crash");
 	is($q->('SELECT reaped FROM gen_durable.tick()'), 1, "$end: the sweeps do not wait for it");
 	$q->("$end PREPARED 'both'");
