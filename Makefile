@@ -75,3 +75,8 @@ gen_durable--$(EXTVERSION).sql: $(foreach part,$(SQL_PARTS),$(srcdir)/src/sql/$(
 
 # Every object depends on every header: the tree is small and a stale object is worse than a rebuild.
 $(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
+
+# A build outside the tree has no folders yet.
+$(OBJS): | $(CURDIR)/src/engine
+$(CURDIR)/src/engine:
+	mkdir -p $@

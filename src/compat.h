@@ -10,7 +10,9 @@
 
 #include "access/genam.h"
 #include "access/tableam.h"
+#include "catalog/pg_class.h"
 #include "executor/executor.h"
+#include "nodes/parsenodes.h"
 #include "utils/datetime.h"
 
 #if PG_VERSION_NUM < 150000
@@ -28,6 +30,13 @@
 /* 16 moved the macros of variable-length data out of postgres.h. */
 #if PG_VERSION_NUM >= 160000
 #include "varatt.h"
+#endif
+
+/* 18 writes it before a declaration, and has no macro for after it. */
+#if PG_VERSION_NUM >= 180000
+#define GD_NORETURN pg_noreturn
+#else
+#define GD_NORETURN pg_attribute_noreturn()
 #endif
 
 /* 16 has one privilege check for all kinds of objects. */
@@ -86,6 +95,37 @@ gd_decode_datetime(char **field, int *ftype, int nf, int *dtype,
 #define gd_decode_datetime(field, ftype, nf, dtype, tm, fsec, tz) \
 	DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tz)
 #endif
+
+/*
+ * gd_init_range_table: tell the executor which columns updates change, so
+ * that it can hint indexes.  16 moved them from the range table's entry to
+ * permission information, 18 asks which relations were not pruned.
+ */
+static inline void
+gd_init_range_table(EState *estate, Oid relid, Bitmapset *updated)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+#if PG_VERSION_NUM >= 160000
+	RTEPermissionInfo *perminfo = makeNode(RTEPermissionInfo);
+
+	perminfo->relid = relid;
+	perminfo->updatedCols = updated;
+	rte->perminfoindex = 1;
+#else
+	rte->updatedCols = updated;
+#endif
+	rte->rtekind = RTE_RELATION;
+	rte->relid = relid;
+	rte->relkind = RELKIND_RELATION;
+	rte->rellockmode = RowExclusiveLock;
+#if PG_VERSION_NUM >= 180000
+	ExecInitRangeTable(estate, list_make1(rte), list_make1(perminfo), bms_make_singleton(1));
+#elif PG_VERSION_NUM >= 160000
+	ExecInitRangeTable(estate, list_make1(rte), list_make1(perminfo));
+#else
+	ExecInitRangeTable(estate, list_make1(rte));
+#endif
+}
 
 /* 17 has infinite intervals. */
 #if PG_VERSION_NUM >= 170000
