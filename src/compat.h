@@ -10,9 +10,7 @@
 
 #include "access/genam.h"
 #include "access/tableam.h"
-#include "catalog/pg_class.h"
 #include "executor/executor.h"
-#include "nodes/parsenodes.h"
 #include "utils/datetime.h"
 
 #if PG_VERSION_NUM < 150000
@@ -95,37 +93,6 @@ gd_decode_datetime(char **field, int *ftype, int nf, int *dtype,
 #define gd_decode_datetime(field, ftype, nf, dtype, tm, fsec, tz) \
 	DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tz)
 #endif
-
-/*
- * gd_init_range_table: tell the executor which columns updates change, so
- * that it can hint indexes.  16 moved them from the range table's entry to
- * permission information, 18 asks which relations were not pruned.
- */
-static inline void
-gd_init_range_table(EState *estate, Oid relid, Bitmapset *updated)
-{
-	RangeTblEntry *rte = makeNode(RangeTblEntry);
-#if PG_VERSION_NUM >= 160000
-	RTEPermissionInfo *perminfo = makeNode(RTEPermissionInfo);
-
-	perminfo->relid = relid;
-	perminfo->updatedCols = updated;
-	rte->perminfoindex = 1;
-#else
-	rte->updatedCols = updated;
-#endif
-	rte->rtekind = RTE_RELATION;
-	rte->relid = relid;
-	rte->relkind = RELKIND_RELATION;
-	rte->rellockmode = RowExclusiveLock;
-#if PG_VERSION_NUM >= 180000
-	ExecInitRangeTable(estate, list_make1(rte), list_make1(perminfo), bms_make_singleton(1));
-#elif PG_VERSION_NUM >= 160000
-	ExecInitRangeTable(estate, list_make1(rte), list_make1(perminfo));
-#else
-	ExecInitRangeTable(estate, list_make1(rte));
-#endif
-}
 
 /* 17 has infinite intervals. */
 #if PG_VERSION_NUM >= 170000

@@ -11,6 +11,8 @@
 
 #include "postgres.h"
 
+#include "compat.h"
+
 #define GD_ERRCODE_STALE_CLAIM	MAKE_SQLSTATE('G', 'D', '0', '0', '1')
 #define GD_ERRCODE_NOT_FOUND	MAKE_SQLSTATE('G', 'D', '0', '0', '2')
 #define GD_ERRCODE_TERMINAL		MAKE_SQLSTATE('G', 'D', '0', '0', '3')
@@ -25,6 +27,6 @@ typedef struct GdFault
 
 extern bool gd_fault(GdFault *fault, int sqlerrcode, const char *hint,
 					 const char *fmt,...) pg_attribute_printf(4, 5);
-extern void gd_fault_raise(const GdFault *fault) pg_attribute_noreturn();
+GD_NORETURN extern void gd_fault_raise(const GdFault *fault);
 
 #endif							/* GEN_DURABLE_FAULT_H */

@@ -17,12 +17,15 @@
 
 #include "access/heapam.h"
 #include "access/table.h"
+#include "access/transam.h"
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "catalog/pg_am_d.h"
 #include "commands/sequence.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -36,7 +39,9 @@ typedef struct GdTableState
 	GdTableId	id;
 	uint64		generation;		/* of the catalog that it was built from */
 	bool		in_use;
-	bool		reusable;		/* only plain btree indexes */
+	bool		kept;			/* for the next call */
+	bool		plain;			/* only immediate btree indexes on columns */
+	bool	   *moving;			/* does each index's entry move with an update? */
 	int			nest_level;		/* of the transaction that uses it */
 	TupleDesc	desc;			/* a copy that belongs to no relation */
 	EState	   *estate;
@@ -109,6 +114,22 @@ state_check_columns(GdTableId id, TupleDesc desc)
 }
 
 /*
+ * state_column_moves: does an update move the column on?
+ *
+ * In an index of such columns new entries go to the end.  In the others a new
+ * entry stands for a mere new version of its row, and the index is told so: a
+ * full page is then searched for dead entries before it is split.
+ */
+static bool
+state_column_moves(GdTableId id, AttrNumber attno)
+{
+	const AttrNumber *attnos = gd_catalog()->attno[id];
+
+	return id == GD_INSTANCES &&
+		(attno == attnos[INST_ELIGIBLE_AT] || attno == attnos[INST_LEASE_EXPIRES_AT]);
+}
+
+/*
  * state_build: what a table's writes need, in a context of its own.
  */
 static GdTableState *
@@ -130,22 +151,25 @@ state_build(GdTableId id, Relation rel, uint64 generation)
 	state->estate = CreateExecutorState();
 	state->write_slot = MakeSingleTupleTableSlot(state->desc, &TTSOpsVirtual);
 
-	/*
-	 * No range table entry: the executor then hints every index that its
-	 * entry is a mere new version, which makes full pages look for dead
-	 * entries first.  On tables whose every row is rewritten all the time
-	 * that is the right thing for every index.
-	 */
 	MemoryContextSwitchTo(state->estate->es_query_cxt);
 	state->rri = makeNode(ResultRelInfo);
 	InitResultRelInfo(state->rri, rel, 0, NULL, 0);
 	ExecOpenIndices(state->rri, true);
 
-	state->reusable = true;
+	state->plain = true;
+	state->moving = palloc0(sizeof(bool) * Max(state->rri->ri_NumIndices, 1));
 	for (int i = 0; i < state->rri->ri_NumIndices; i++)
-		if (state->rri->ri_IndexRelationDescs[i]->rd_rel->relam != BTREE_AM_OID ||
-			state->rri->ri_IndexRelationInfo[i]->ii_Expressions != NIL)
-			state->reusable = false;
+	{
+		Relation	index = state->rri->ri_IndexRelationDescs[i];
+		IndexInfo  *info = state->rri->ri_IndexRelationInfo[i];
+
+		if (index->rd_rel->relam != BTREE_AM_OID || info->ii_Expressions != NIL ||
+			!index->rd_index->indimmediate || info->ii_ExclusionOps != NULL)
+			state->plain = false;
+		for (int k = 0; k < info->ii_NumIndexKeyAttrs; k++)
+			state->moving[i] |= state_column_moves(id, info->ii_IndexAttrNumbers[k]);
+	}
+	state->kept = state->plain;
 	MemoryContextSwitchTo(old);
 	return state;
 }
@@ -211,7 +235,7 @@ gd_table_open(GdTableId id)
 
 		state = state_build(id, table->rel, cat->generation);
 		if (nested)
-			state->reusable = false;
+			state->kept = false;
 		else
 			states[id] = state;
 	}
@@ -246,7 +270,7 @@ gd_table_close(GdTable *table)
 	ExecCloseIndices(state->rri);
 	table_close(table->rel, NoLock);
 	state->in_use = false;
-	if (!state->reusable)
+	if (!state->kept)
 		state_drop(state);
 	pfree(table);
 }
@@ -366,6 +390,31 @@ gd_row_clear(GdRow *row)
 }
 
 /*
+ * gd_slot_hold: who holds the row that a scan stands on?
+ *
+ * A glance at the tuple's header, which another transaction may be changing:
+ * good enough to pass over a row that is taken, at a tenth of the price of
+ * trying to lock it.
+ */
+GdHold
+gd_slot_hold(TupleTableSlot *slot)
+{
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, NULL);
+	uint16		infomask = tuple->t_data->t_infomask;
+	TransactionId xmax = HeapTupleHeaderGetRawXmax(tuple->t_data);
+
+	if (infomask & HEAP_XMAX_INVALID)
+		return GD_HOLD_NONE;
+	if ((infomask & HEAP_XMAX_IS_MULTI) || HEAP_XMAX_IS_KEYSHR_LOCKED(infomask) ||
+		TransactionIdIsCurrentTransactionId(xmax))
+		return GD_HOLD_UNSURE;
+	if (TransactionIdIsInProgress(xmax) ||
+		(!HEAP_XMAX_IS_LOCKED_ONLY(infomask) && TransactionIdDidCommit(xmax)))
+		return GD_HOLD_OTHER;
+	return GD_HOLD_UNSURE;
+}
+
+/*
  * gd_row_lock: lock a row that a scan has found, and load the version locked.
  *
  * With wait, waits for other transactions and follows the row to its newest
@@ -433,11 +482,51 @@ write_slot_fill(GdRow *row)
 	ExecStoreVirtualTuple(slot);
 }
 
+/*
+ * index_new_version: make the index entries of an updated row.
+ *
+ * The executor would have the primary key look for another row with the same
+ * id, which means reading the row's dead versions; but ids never change.
+ * Tables with indexes of other kinds are left to the executor.
+ */
 static void
-write_slot_index(GdTable *table, bool update, GdUpdateIndexes which)
+index_new_version(GdTable *table, GdUpdateIndexes which)
 {
-	gd_exec_insert_index_tuples(table->rri, table->write_slot, table->estate,
-								update, false, NULL, NIL, which);
+	GdTableState *state = table->state;
+	ExprContext *econtext = GetPerTupleExprContext(table->estate);
+	TupleTableSlot *slot = table->write_slot;
+
+	if (!state->plain)
+	{
+		gd_exec_insert_index_tuples(table->rri, slot, table->estate, true, false,
+									NULL, NIL, which);
+		ResetPerTupleExprContext(table->estate);
+		return;
+	}
+
+	econtext->ecxt_scantuple = slot;
+	for (int i = 0; i < table->rri->ri_NumIndices; i++)
+	{
+		Relation	index = table->rri->ri_IndexRelationDescs[i];
+		IndexInfo  *info = table->rri->ri_IndexRelationInfo[i];
+		Datum		values[INDEX_MAX_KEYS];
+		bool		isnull[INDEX_MAX_KEYS];
+
+		if (!info->ii_ReadyForInserts)
+			continue;
+		if (info->ii_Predicate != NIL)
+		{
+			if (info->ii_PredicateState == NULL)
+				info->ii_PredicateState = ExecPrepareQual(info->ii_Predicate, table->estate);
+			if (!ExecQual(info->ii_PredicateState, econtext))
+				continue;
+		}
+		FormIndexDatum(info, slot, table->estate, values, isnull);
+		index_insert(index, values, isnull, &slot->tts_tid, table->rel,
+					 index->rd_index->indisunique && !index->rd_index->indisprimary ?
+					 UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
+					 !state->moving[i], info);
+	}
 	ResetPerTupleExprContext(table->estate);
 }
 
@@ -457,7 +546,7 @@ row_update(GdRow *row, bool wait)
 	if (result == TM_Ok)
 	{
 		if (which != GD_UPDATE_NO_INDEX)
-			write_slot_index(table, true, which);
+			index_new_version(table, which);
 		row->tid = table->write_slot->tts_tid;
 	}
 	return result;
@@ -484,7 +573,12 @@ gd_row_update(GdRow *row)
 bool
 gd_row_try_update(GdRow *row)
 {
+#ifdef USE_ASSERT_CHECKING
+	/* heap_update asserts that it is never asked not to wait. */
+	return gd_row_lock_same(row) && row_update(row, true) == TM_Ok;
+#else
 	return row_update(row, false) == TM_Ok;
+#endif
 }
 
 /*
@@ -513,7 +607,9 @@ gd_row_insert(GdRow *row)
 
 	write_slot_fill(row);
 	table_tuple_insert(table->rel, table->write_slot, GetCurrentCommandId(true), 0, NULL);
-	write_slot_index(table, false, GD_UPDATE_ALL_INDEXES);
+	gd_exec_insert_index_tuples(table->rri, table->write_slot, table->estate, false,
+								false, NULL, NIL, GD_UPDATE_ALL_INDEXES);
+	ResetPerTupleExprContext(table->estate);
 	row->tid = table->write_slot->tts_tid;
 }
 

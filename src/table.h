@@ -5,9 +5,8 @@
  *
  * No planner and no executor nodes: the caller names the index.  Permissions
  * are those of the SQL function that got here; row security, user triggers,
- * CHECK constraints and foreign keys' checks do not run on this path.  Index
- * entries are made by the executor's own routine, so indexes that a user adds
- * to the tables are kept too.
+ * CHECK constraints and foreign keys' checks do not run on this path.  All
+ * indexes are kept, those that a user adds to the tables too.
  */
 #ifndef GEN_DURABLE_TABLE_H
 #define GEN_DURABLE_TABLE_H
@@ -70,6 +69,14 @@ typedef enum GdLockResult
 	GD_LOCK_GONE				/* it was deleted */
 } GdLockResult;
 
+/* Who holds the row that a scan stands on, at a glance. */
+typedef enum GdHold
+{
+	GD_HOLD_NONE,				/* nobody has locked or changed it */
+	GD_HOLD_OTHER,				/* a transaction that has not ended, or has just changed it */
+	GD_HOLD_UNSURE				/* only locking it tells */
+} GdHold;
+
 extern GdTable *gd_table_open(GdTableId id);
 extern GdTable *gd_table_open_read(GdTableId id);
 extern void gd_table_close(GdTable *table);
@@ -80,6 +87,7 @@ extern GdRow *gd_row_create(GdTable *table);
 extern void gd_row_free(GdRow *row);
 extern void gd_row_load(GdRow *row, TupleTableSlot *slot);
 extern void gd_row_clear(GdRow *row);
+extern GdHold gd_slot_hold(TupleTableSlot *slot);
 extern GdLockResult gd_row_lock(GdRow *row, ItemPointer tid, bool wait);
 extern bool gd_row_lock_same(GdRow *row);
 extern void gd_row_update(GdRow *row);

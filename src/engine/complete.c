@@ -8,10 +8,10 @@
  * then committed row by row; a stale or invalid outcome is reported on its own
  * row (D-8).
  *
- * Two batches must not deadlock.  Outcomes that create children come first:
- * their parents are locked in the order of their ids, then all children are
- * inserted, those with correlation keys in the order of the keys whosever
- * they are (GD-214).  The rest follow in the order of the rows' ids.
+ * Two batches must not deadlock, nor a batch and a cascade: rows are locked by
+ * id descending, as everywhere (D-26).  Where outcomes create children, all
+ * rows of the batch are locked first; then all children are inserted, those
+ * with correlation keys in the order of the keys, whosever they are (GD-214).
  */
 #include "postgres.h"
 
@@ -60,7 +60,7 @@ typedef struct Entry
 	pg_uuid_t	token;
 	GdOutcome	outcome;
 	GdFence		fence;			/* what became of it: committed if held */
-	int			created;		/* children that landed */
+	int			barrier;		/* of its children */
 } Entry;
 
 static void
@@ -186,7 +186,7 @@ complete_await(Completion *c, const GdOutcome *outcome)
  * barrier have ended.
  */
 static void
-complete_children(Completion *c, const Entry *entry)
+complete_children(Completion *c, const Entry *entry, int created)
 {
 	GdRow	   *row = c->row;
 
@@ -195,10 +195,10 @@ complete_children(Completion *c, const Entry *entry)
 	complete_consume(c);
 	complete_go_on(row, &entry->outcome);
 	gd_instance_to_runnable(row, c->now);
-	if (entry->created > 0)
+	if (created > 0)
 		gd_instance_set_status(row, GD_AWAITING_CHILDREN);
-	gd_row_set(row, INST_BARRIER, Int32GetDatum(gd_instance_int(row, INST_BARRIER) + 1));
-	gd_row_set(row, INST_CHILDREN_PENDING, Int32GetDatum(entry->created));
+	gd_row_set(row, INST_BARRIER, Int32GetDatum(entry->barrier));
+	gd_row_set(row, INST_CHILDREN_PENDING, Int32GetDatum(created));
 	complete_write(c);
 }
 
@@ -315,33 +315,34 @@ complete_one(Completion *c, Entry *entry)
 }
 
 /*
- * complete_lock_parents: pass the fence for each outcome that creates
- * children, keeping the parents locked for the whole of it, so that no reaper
- * comes between the children and the park (GD-213).  Returns how many
- * children there are to create.
+ * complete_lock_all: lock the rows of all entries before any of them waits
+ * for a correlation key.  The parents stay locked for the whole of it, so no
+ * reaper comes between children and park (GD-213).
  */
-static int
-complete_lock_parents(Completion *c, Entry *entries, int n)
+static void
+complete_lock_all(Completion *c, Entry *entries, int n)
 {
 	const Entry *last = NULL;
-	int			nchildren = 0;
 
 	for (int i = 0; i < n; i++)
 	{
 		Entry	   *entry = &entries[i];
 
-		if (entry->outcome.kind != GD_OUTCOME_CHILDREN)
-			continue;
 		entry->fence = gd_instance_fence(&c->by_id, c->row, &entry->token, true);
-		if (entry->fence == GD_FENCE_HELD && last && last->id == entry->id)
-			entry->fence = GD_FENCE_STALE;	/* the same token twice */
-		if (entry->fence != GD_FENCE_HELD)
+		if (entry->outcome.kind != GD_OUTCOME_CHILDREN || entry->fence != GD_FENCE_HELD)
 			continue;
-		entry->created = gd_instance_int(c->row, INST_BARRIER) + 1;
-		nchildren += entry->outcome.nchildren;
+		if (last && last->id == entry->id)
+			entry->fence = GD_FENCE_STALE;	/* the same token twice */
+		entry->barrier = gd_instance_int(c->row, INST_BARRIER) + 1;
 		last = entry;
 	}
-	return nchildren;
+}
+
+/* Does an entry, whose row is locked, create children? */
+static bool
+complete_spawns(const Entry *entry)
+{
+	return entry->outcome.kind == GD_OUTCOME_CHILDREN && entry->fence == GD_FENCE_HELD;
 }
 
 /*
@@ -350,47 +351,46 @@ complete_lock_parents(Completion *c, Entry *entries, int n)
 static void
 complete_spawn(Completion *c, Entry *entries, int n)
 {
-	int			nchildren = complete_lock_parents(c, entries, n);
-	GdInsertItem *items = palloc(sizeof(GdInsertItem) * Max(nchildren, 1));
+	GdInsertItem *items;
 	int			nitems = 0;
 
+	complete_lock_all(c, entries, n);
 	for (int i = 0; i < n; i++)
-	{
-		Entry	   *entry = &entries[i];
+		if (complete_spawns(&entries[i]))
+			nitems += entries[i].outcome.nchildren;
+	items = palloc0(sizeof(GdInsertItem) * Max(nitems, 1));
 
-		if (entry->outcome.kind != GD_OUTCOME_CHILDREN || entry->fence != GD_FENCE_HELD)
-			continue;
-		for (int k = 0; k < entry->outcome.nchildren; k++)
-			items[nitems++] = (GdInsertItem)
-			{
-				.spec = &entry->outcome.children[k],
-				.parent_id = entry->id,
-				.barrier = entry->created
-			};
-	}
+	nitems = 0;
+	for (int i = 0; i < n; i++)
+		for (int k = 0; complete_spawns(&entries[i]) && k < entries[i].outcome.nchildren; k++)
+		{
+			items[nitems].spec = &entries[i].outcome.children[k];
+			items[nitems].parent_id = entries[i].id;
+			items[nitems].barrier = entries[i].barrier;
+			nitems++;
+		}
 	gd_insert_items(c->instances, items, nitems, c->now);
 
 	nitems = 0;
 	for (int i = 0; i < n; i++)
 	{
-		Entry	   *entry = &entries[i];
+		int			created = 0;
 
-		if (entry->outcome.kind != GD_OUTCOME_CHILDREN || entry->fence != GD_FENCE_HELD)
+		if (!complete_spawns(&entries[i]))
 			continue;
-		entry->created = 0;
-		for (int k = 0; k < entry->outcome.nchildren; k++)
-			entry->created += items[nitems++].created;
-		if (gd_instance_fence(&c->by_id, c->row, &entry->token, true) != GD_FENCE_HELD)
-			elog(ERROR, "instance %lld is not locked", (long long) entry->id);
+		for (int k = 0; k < entries[i].outcome.nchildren; k++)
+			created += items[nitems++].created;
+		if (gd_instance_fence(&c->by_id, c->row, &entries[i].token, true) != GD_FENCE_HELD)
+			elog(ERROR, "instance %lld is not locked", (long long) entries[i].id);
 		c->locked = true;
-		complete_children(c, entry);
+		complete_children(c, &entries[i], created);
 	}
 	pfree(items);
 }
 
 /*
- * complete_entries: commit outcomes, in the order of their rows' ids; each
- * entry's fence tells what became of it.
+ * complete_entries: commit outcomes, sorted by entry_compare; each entry's
+ * fence tells what became of it.
  */
 static void
 complete_entries(Completion *c, Entry *entries, int n)
@@ -458,7 +458,7 @@ entry_compare(const void *a, const void *b)
 	const Entry *y = b;
 
 	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
+		return x->id > y->id ? -1 : 1;
 	return x->ord - y->ord;
 }
 

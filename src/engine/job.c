@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "fmgr.h"
+#include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 
@@ -19,6 +20,7 @@ gd_job_loader_begin(GdJobLoader *loader, GdTable *instances)
 	loader->signals = gd_table_open_read(GD_SIGNALS);
 	gd_scan_begin(&loader->inboxes, loader->signals, GD_SIGNALS_INBOX);
 	gd_scan_begin(&loader->children, instances, GD_INSTANCES_PARENT);
+	loader->any_signals = RelationGetNumberOfBlocks(loader->signals->rel) > 0;
 	loader->none = DirectFunctionCall1(jsonb_in, CStringGetDatum("[]"));
 }
 
@@ -41,7 +43,7 @@ gd_job_load(GdJobLoader *loader, GdRow *row, GdJob *job)
 		DatumGetArrayTypeP(GD_VALUE(row, INST_AWAITS));
 	GdInbox		inbox = {loader->none, loader->none, NULL, NULL};
 
-	if (gd_inbox_load(&loader->inboxes, gd_instance_id(row), awaits, &inbox))
+	if (loader->any_signals && gd_inbox_load(&loader->inboxes, gd_instance_id(row), awaits, &inbox))
 	{
 		gd_row_set(row, INST_HANDED, PointerGetDatum(inbox.handed));
 		if (inbox.handed_awaited)
@@ -49,8 +51,8 @@ gd_job_load(GdJobLoader *loader, GdRow *row, GdJob *job)
 	}
 	job->values[JOB_SIGNALS] = inbox.signals;
 	job->values[JOB_AWAITED] = inbox.awaited;
-	job->values[JOB_CHILDREN] = gd_children_load(&loader->children, gd_instance_id(row),
-												 loader->none);
+	job->values[JOB_CHILDREN] = gd_instance_int(row, INST_BARRIER) == 0 ? loader->none :
+		gd_children_load(&loader->children, gd_instance_id(row), loader->none);
 }
 
 static void

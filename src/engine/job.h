@@ -34,6 +34,7 @@ typedef struct GdJob
 typedef struct GdJobLoader
 {
 	GdTable    *signals;
+	bool		any_signals;	/* in any inbox */
 	GdScan		inboxes;
 	GdScan		children;
 	Datum		none;			/* an empty jsonb array */

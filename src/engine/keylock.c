@@ -18,6 +18,7 @@
 #include "storage/lock.h"
 #include "utils/memutils.h"
 
+#include "compat.h"
 #include "engine/keylock.h"
 
 /* pg_advisory_lock uses 1 and 2. */

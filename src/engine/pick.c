@@ -97,12 +97,16 @@ pick_claim(Pick *pick, GdRow *row, bool locked)
 static void
 pick_candidate(Pick *pick, TupleTableSlot *slot)
 {
+	GdHold		hold = gd_slot_hold(slot);
 	text	   *blocked_on = NULL;
 	GdAdmitResult result;
 
+	if (hold == GD_HOLD_OTHER)
+		return;
 	/* Most rows have no keys and are held by nobody: spare them the lock. */
 	gd_row_load(pick->row, slot);
-	if (gd_admit_free(pick->row) && pick_claim(pick, pick->row, false))
+	if (hold == GD_HOLD_NONE && gd_admit_free(pick->row) &&
+		pick_claim(pick, pick->row, false))
 		return;
 
 	if (gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
