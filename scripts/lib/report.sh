@@ -24,12 +24,15 @@ files_said() {
            FROM gen_durable.instances, jsonb_array_elements(result -> 'files') AS f WHERE fsm = 'package'" | LC_ALL=C sort
 }
 
-# files_seen: the same, seen directly.
+# files_seen: the same, seen directly. Several shells at once, each with its own output: two lines a file from the first
+# loop, its path and what wc says, and then the hashes.
 files_seen() {
   # shellcheck disable=SC2016
-  documents -print0 | as_server xargs -0 -r -n 25 -P "$(nproc)" env LC_ALL=C sh -c '
-    for file; do printf "%s %s %s\n" "$(zcat -f -- "$file" | wc -lwc)" "$(sha256sum <"$file")" "$file"; done' measure |
-    awk '{ printf "%s\t%s\t%s\t%s\t%s\n", $3, $1, $2, $4, substr($0, index($0, " - /") + 3) }' | LC_ALL=C sort
+  documents -print0 | as_server xargs -0 -r -n 50 -P "$(nproc)" env LC_ALL=C sh -c '
+    { for file; do echo "$file"; zcat -f -- "$file" | wc -lwc; done; sha256sum -- "$@"; } >"$TMPDIR/seen.$$"' measure
+  awk '/^\// { path = $0; next }
+       /^ *[0-9]+ +[0-9]+ +[0-9]+$/ { counts[path] = $3 "\t" $1 "\t" $2; next }
+       { path = substr($0, 67); print counts[path] "\t" $1 "\t" path }' "$WORK"/tmp/seen.* | LC_ALL=C sort
 }
 
 # report_seen FILE: the report's figures from such a table.
