@@ -119,14 +119,14 @@ SELECT is_empty($$SELECT a.attrelid::regclass, a.attname FROM pg_index x JOIN pg
 SELECT set_eq($$SELECT regexp_replace(pg_get_indexdef(x.indexrelid), '^CREATE (.*)INDEX (\S+) ON gen_durable.(\S+) USING btree ', '\2: \1\3 ')
     FROM pg_index x JOIN pg_class c ON c.oid = x.indrelid WHERE c.relnamespace = 'gen_durable'::regnamespace$$, $$VALUES
   ('instances_pkey: UNIQUE instances (id)'),
-  ('instances_pick: instances (queue, priority, eligible_at, id) WHERE ((status = ''runnable''::gen_durable.durable_status) AND (blocked_on IS NULL))'),
-  ('instances_blocked: instances (blocked_on, queue, priority, eligible_at, id) WHERE (blocked_on IS NOT NULL)'),
+  ('instances_pick: instances (queue, priority, eligible_at, id) WITH (deduplicate_items=off) WHERE ((status = ''runnable''::gen_durable.durable_status) AND (blocked_on IS NULL))'),
+  ('instances_blocked: instances (blocked_on, queue, priority, eligible_at, id) WITH (deduplicate_items=off) WHERE (blocked_on IS NOT NULL)'),
   ('instances_promoted: instances (promoted_on, queue) WHERE (promoted_on IS NOT NULL)'),
   ('instances_lease: instances (lease_expires_at) WHERE (status = ''executing''::gen_durable.durable_status)'),
   ('instances_deadline: instances (await_deadline) WHERE ((status = ''awaiting_signal''::gen_durable.durable_status) AND (await_deadline IS NOT NULL))'),
   ('instances_key: UNIQUE instances (concurrency_key) WHERE ((status = ''executing''::gen_durable.durable_status) AND (concurrency_key IS NOT NULL) AND (concurrency_shard IS NULL))'),
   ('instances_correlation: UNIQUE instances (correlation_guard) WHERE (correlation_guard IS NOT NULL)'),
-  ('instances_parent: instances (parent_id, id) WHERE (parent_id IS NOT NULL)'),
+  ('instances_parent: instances (parent_id, id) WITH (deduplicate_items=off) WHERE (parent_id IS NOT NULL)'),
   ('instances_finished: instances (finished_at) WHERE (finished_at IS NOT NULL)'),
   ('signals_pkey: UNIQUE signals (id)'),
   ('signals_dedup_key: UNIQUE signals (target_id, dedup_key)'),
