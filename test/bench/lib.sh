@@ -63,17 +63,33 @@ pgbench_run() {
   sed -n 's/^tps = \([0-9.]*\).*/\1/p' "$WORK/out"
 }
 
+# Processor time that the server's ended sessions have used, in hundredths of a second.
+server_cpu() { awk '{ print $16 + $17 }' "/proc/$(head -n 1 "$WORK/data/postmaster.pid")/stat"; }
+
 # Steps are counted by the row versions that they leave, two each, and not by calls: a claim may come back short.
 steps_side() {
-  local table=$1 clients=$2 script=$3 before after
+  local table=$1 clients=$2 script=$3 before after cpu
   shift 3
   q "TRUNCATE $table CASCADE"
   q "CALL bench.load('$table', 100000)"
   q "VACUUM ANALYZE $table"
   before=$(q "SELECT bench.updates('$table')")
+  cpu=$(server_cpu)
   pgbench_run "$script" -c "$clients" -j 2 -T "$SECONDS_A_RUN" "$@" >/dev/null
   after=$(q "SELECT bench.updates('$table')")
+  calc "($(server_cpu) - $cpu) * 2e4 / ($after - $before)" >>"$WORK/cpu.$table"
+  echo >>"$WORK/cpu.$table"
   calc "($after - $before) / 2 / $SECONDS_A_RUN"
+}
+
+# report_cpu: what the runs of steps_side since the last report took of the processor, a line of note.
+report_cpu() {
+  local file values
+  for file in "$WORK"/cpu.*; do
+    mapfile -t values <"$file"
+    note "  ${file##*/cpu.}: $(median "${values[@]}") us of processor time a step"
+    rm "$file"
+  done
 }
 
 calc() { awk "BEGIN { printf \"%.6g\", $1 }"; }

@@ -8,5 +8,7 @@ single_yardstick() { steps_side yardstick.instances 16 single_yardstick -D id=0;
 
 pairs "$PAIRS" single_function single_yardstick
 report_pairs "single: complete_and_take" '>=' 1.5 "steps/s"
+report_cpu
 pairs "$PAIRS" single_call single_yardstick
 report_pairs "single: commit_and_take" '>=' 1.5 "steps/s"
+report_cpu

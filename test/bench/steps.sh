@@ -8,5 +8,7 @@ steps_floor() { steps_side floor.instances 4 steps_floor; }
 
 pairs "$PAIRS" steps_engine steps_yardstick
 report_pairs "steps: engine : yardstick" '>=' 1.4 "steps/s"
+report_cpu
 pairs "$PAIRS" steps_engine steps_floor
 report_pairs "steps: engine : floor" '>=' 0.85 "steps/s"
+report_cpu
