@@ -408,8 +408,15 @@ gd_slot_hold(TupleTableSlot *slot)
 	if ((infomask & HEAP_XMAX_IS_MULTI) || HEAP_XMAX_IS_KEYSHR_LOCKED(infomask) ||
 		TransactionIdIsCurrentTransactionId(xmax))
 		return GD_HOLD_UNSURE;
-	if (TransactionIdIsInProgress(xmax) ||
-		(!HEAP_XMAX_IS_LOCKED_ONLY(infomask) && TransactionIdDidCommit(xmax)))
+	if (TransactionIdIsInProgress(xmax))
+		return GD_HOLD_OTHER;
+
+	/*
+	 * A change that the scan's snapshot does not see is a recent one; an older
+	 * id is one that was read while the header changed.
+	 */
+	if (!HEAP_XMAX_IS_LOCKED_ONLY(infomask) &&
+		TransactionIdFollowsOrEquals(xmax, TransactionXmin) && TransactionIdDidCommit(xmax))
 		return GD_HOLD_OTHER;
 	return GD_HOLD_UNSURE;
 }
@@ -742,6 +749,29 @@ gd_scan_key(GdScan *scan, int column, StrategyNumber strategy, RegProcedure proc
 			Datum value)
 {
 	ScanKeyInit(&scan->keys[scan->nkeys++], column, strategy, proc, value);
+}
+
+/*
+ * gd_scan_key_row: the condition (column, column + 1, ...) >= (values), with
+ * the btree comparison function of each column; one a start.
+ */
+void
+gd_scan_key_row(GdScan *scan, int column, int ncolumns, const RegProcedure *compare,
+				const Datum *values)
+{
+	ScanKey		header = &scan->keys[scan->nkeys++];
+
+	for (int i = 0; i < ncolumns; i++)
+	{
+		ScanKeyInit(&scan->row_keys[i], column + i, BTGreaterEqualStrategyNumber,
+					compare[i], values[i]);
+		scan->row_keys[i].sk_flags = SK_ROW_MEMBER | (i == ncolumns - 1 ? SK_ROW_END : 0);
+	}
+	memset(header, 0, sizeof(ScanKeyData));
+	header->sk_flags = SK_ROW_HEADER;
+	header->sk_attno = column;
+	header->sk_strategy = BTGreaterEqualStrategyNumber;
+	header->sk_argument = PointerGetDatum(scan->row_keys);
 }
 
 /*

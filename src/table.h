@@ -60,6 +60,7 @@ typedef struct GdScan
 	TupleTableSlot *slot;
 	int			nkeys;
 	ScanKeyData keys[INDEX_MAX_KEYS];
+	ScanKeyData row_keys[INDEX_MAX_KEYS];	/* members of a row comparison */
 } GdScan;
 
 typedef enum GdLockResult
@@ -103,6 +104,8 @@ extern void gd_scan_begin_snapshot(GdScan *scan, GdTable *table, GdIndexId index
 								   Snapshot snapshot);
 extern void gd_scan_key(GdScan *scan, int column, StrategyNumber strategy,
 						RegProcedure proc, Datum value);
+extern void gd_scan_key_row(GdScan *scan, int column, int ncolumns,
+							const RegProcedure *compare, const Datum *values);
 extern void gd_scan_start(GdScan *scan);
 extern void gd_scan_refresh(GdScan *scan);
 extern bool gd_scan_next(GdScan *scan);

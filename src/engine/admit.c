@@ -77,16 +77,10 @@ admit_key(GdAdmission *admission, const text *key)
 static bool
 admit_before(GdRow *a, GdRow *b)
 {
-	int16		pa = DatumGetInt16(GD_VALUE(a, INST_PRIORITY));
-	int16		pb = DatumGetInt16(GD_VALUE(b, INST_PRIORITY));
-	TimestampTz ea = DatumGetTimestampTz(GD_VALUE(a, INST_ELIGIBLE_AT));
-	TimestampTz eb = DatumGetTimestampTz(GD_VALUE(b, INST_ELIGIBLE_AT));
+	GdPlace		at = gd_instance_place(a);
+	GdPlace		bt = gd_instance_place(b);
 
-	if (pa != pb)
-		return pa < pb;
-	if (ea != eb)
-		return ea < eb;
-	return gd_instance_id(a) < gd_instance_id(b);
+	return gd_place_compare(&at, &bt) < 0;
 }
 
 /*

@@ -31,8 +31,7 @@
 typedef struct Cursor
 {
 	char		queue[GD_NAME_MAX + 1];
-	int16		priority;
-	TimestampTz eligible_at;
+	GdPlace		place;
 	TimestampTz until;			/* 0: not in use */
 } Cursor;
 
@@ -69,7 +68,7 @@ cursor_find(const text *queue)
  * gd_cursor_get: the place to start at; false: at the head.
  */
 bool
-gd_cursor_get(const text *queue, TimestampTz now, int16 *priority, TimestampTz *eligible_at)
+gd_cursor_get(const text *queue, TimestampTz now, GdPlace *place)
 {
 	Cursor	   *cursor = cursor_find(queue);
 
@@ -80,8 +79,7 @@ gd_cursor_get(const text *queue, TimestampTz now, int16 *priority, TimestampTz *
 	}
 	if (cursor == NULL)
 		return false;
-	*priority = cursor->priority;
-	*eligible_at = cursor->eligible_at;
+	*place = cursor->place;
 	return true;
 }
 
@@ -89,7 +87,7 @@ gd_cursor_get(const text *queue, TimestampTz now, int16 *priority, TimestampTz *
  * gd_cursor_set: a walk from the head was long and ended here.
  */
 void
-gd_cursor_set(const text *queue, TimestampTz now, int16 priority, TimestampTz eligible_at)
+gd_cursor_set(const text *queue, TimestampTz now, const GdPlace *place)
 {
 	Cursor	   *cursor = cursor_find(queue);
 
@@ -99,8 +97,7 @@ gd_cursor_set(const text *queue, TimestampTz now, int16 priority, TimestampTz el
 		next_victim = (next_victim + 1) % NCURSORS;
 		text_to_cstring_buffer(queue, cursor->queue, sizeof(cursor->queue));
 	}
-	cursor->priority = priority;
-	cursor->eligible_at = eligible_at;
+	cursor->place = *place;
 	cursor->until = now + CURSOR_MS * INT64CONST(1000);
 }
 
@@ -108,15 +105,12 @@ gd_cursor_set(const text *queue, TimestampTz now, int16 priority, TimestampTz el
  * gd_cursor_advance: all before this place has been taken.
  */
 void
-gd_cursor_advance(const text *queue, int16 priority, TimestampTz eligible_at)
+gd_cursor_advance(const text *queue, const GdPlace *place)
 {
 	Cursor	   *cursor = cursor_find(queue);
 
 	if (cursor)
-	{
-		cursor->priority = priority;
-		cursor->eligible_at = eligible_at;
-	}
+		cursor->place = *place;
 }
 
 /*
@@ -124,11 +118,10 @@ gd_cursor_advance(const text *queue, int16 priority, TimestampTz eligible_at)
  * before the place, the next pick starts at the head.
  */
 void
-gd_cursor_runnable(const text *queue, int16 priority, TimestampTz eligible_at)
+gd_cursor_runnable(const text *queue, const GdPlace *place)
 {
 	Cursor	   *cursor = cursor_find(queue);
 
-	if (cursor && (priority < cursor->priority ||
-				   (priority == cursor->priority && eligible_at < cursor->eligible_at)))
+	if (cursor && gd_place_compare(place, &cursor->place) < 0)
 		cursor->until = 0;
 }

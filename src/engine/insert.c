@@ -59,6 +59,7 @@ insert_fill(GdRow *row, const GdInsertItem *item, ArrayType *live_scope, Timesta
 {
 	const GdSpec *spec = item->spec;
 	ArrayType  *scope = spec->scope ? spec->scope : live_scope;
+	GdPlace		place = {(int16) spec->priority, spec->eligible_at, item->id};
 
 	gd_row_clear(row);
 	gd_row_set(row, INST_ID, Int64GetDatum(item->id));
@@ -71,7 +72,7 @@ insert_fill(GdRow *row, const GdInsertItem *item, ArrayType *live_scope, Timesta
 	gd_row_set(row, INST_PRIORITY, Int16GetDatum((int16) spec->priority));
 	insert_set_text(row, INST_CONCURRENCY_KEY, spec->concurrency_key);
 	gd_row_set(row, INST_ELIGIBLE_AT, TimestampTzGetDatum(spec->eligible_at));
-	gd_cursor_runnable(spec->queue, (int16) spec->priority, spec->eligible_at);
+	gd_cursor_runnable(spec->queue, &place);
 	gd_row_set(row, INST_ATTEMPT, Int32GetDatum(0));
 	gd_row_set(row, INST_CRASHES, Int32GetDatum(0));
 	insert_set_text(row, INST_RATE_LIMIT, spec->rate_limit);

@@ -26,7 +26,6 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#include "engine/cursor.h"
 #include "engine/effects.h"
 #include "engine/inbox.h"
 #include "engine/instance.h"
@@ -334,9 +333,11 @@ static void
 instance_effects(GdRow *row, const InstanceEffects *effects)
 {
 	if (effects->runnable)
-		gd_cursor_runnable(gd_instance_text(row, INST_QUEUE),
-						   DatumGetInt16(GD_VALUE(row, INST_PRIORITY)),
-						   DatumGetTimestampTz(GD_VALUE(row, INST_ELIGIBLE_AT)));
+	{
+		GdPlace		place = gd_instance_place(row);
+
+		gd_cursor_runnable(gd_instance_text(row, INST_QUEUE), &place);
+	}
 	if (effects->ended)
 		gd_inbox_drop(gd_instance_id(row));
 	if (effects->freed_key)

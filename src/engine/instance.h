@@ -13,6 +13,7 @@
 #include "utils/uuid.h"
 
 #include "compat.h"
+#include "engine/cursor.h"
 #include "table.h"
 
 typedef enum GdFence
@@ -45,6 +46,18 @@ static inline void
 gd_instance_set_status(GdRow *row, GdStatus status)
 {
 	gd_row_set(row, INST_STATUS, ObjectIdGetDatum(gd_catalog()->status[status]));
+}
+
+/* Where it stands in its queue. */
+static inline GdPlace
+gd_instance_place(GdRow *row)
+{
+	return (GdPlace)
+	{
+		.priority = DatumGetInt16(GD_VALUE(row, INST_PRIORITY)),
+			.eligible_at = DatumGetTimestampTz(GD_VALUE(row, INST_ELIGIBLE_AT)),
+			.id = DatumGetInt64(GD_VALUE(row, INST_ID))
+	};
 }
 
 static inline int64

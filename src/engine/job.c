@@ -81,23 +81,13 @@ gd_job_finish(GdRow *row, GdJob *job)
 	job->nulls[JOB_AWAITED] = false;
 	job->nulls[JOB_SIGNALS] = false;
 	job->nulls[JOB_CHILDREN] = false;
-	job->priority = DatumGetInt16(GD_VALUE(row, INST_PRIORITY));
-	job->eligible_at = DatumGetTimestampTz(GD_VALUE(row, INST_ELIGIBLE_AT));
+	job->place = gd_instance_place(row);
 }
 
 static int
 job_compare(const void *a, const void *b)
 {
-	const GdJob *x = a;
-	const GdJob *y = b;
-	int64		xid = DatumGetInt64(x->values[JOB_ID]);
-	int64		yid = DatumGetInt64(y->values[JOB_ID]);
-
-	if (x->priority != y->priority)
-		return x->priority < y->priority ? -1 : 1;
-	if (x->eligible_at != y->eligible_at)
-		return x->eligible_at < y->eligible_at ? -1 : 1;
-	return (xid > yid) - (xid < yid);
+	return gd_place_compare(&((const GdJob *) a)->place, &((const GdJob *) b)->place);
 }
 
 /*

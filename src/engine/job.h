@@ -10,6 +10,7 @@
 #include "utils/jsonb.h"
 #include "utils/tuplestore.h"
 
+#include "engine/cursor.h"
 #include "engine/inbox.h"
 #include "table.h"
 
@@ -26,8 +27,7 @@ typedef struct GdJob
 {
 	Datum		values[JOB_NCOLUMNS];
 	bool		nulls[JOB_NCOLUMNS];
-	int16		priority;		/* with the next and the id: its place */
-	TimestampTz eligible_at;
+	GdPlace		place;			/* that it had in its queue */
 } GdJob;
 
 /* What loads the inboxes and children of the jobs of one call. */

@@ -129,6 +129,17 @@ pick_wants_more(const Pick *pick)
 	return pick->njobs < pick->request->batch && pick->marks_left > 0;
 }
 
+static GdPlace
+pick_place(GdTable *instances, TupleTableSlot *slot)
+{
+	return (GdPlace)
+	{
+		.priority = DatumGetInt16(gd_slot_datum(instances, slot, INST_PRIORITY)),
+			.eligible_at = DatumGetTimestampTz(gd_slot_datum(instances, slot, INST_ELIGIBLE_AT)),
+			.id = DatumGetInt64(gd_slot_datum(instances, slot, INST_ID))
+	};
+}
+
 static int64
 pick_blocks_read(void)
 {
@@ -147,31 +158,25 @@ pick_walk(Pick *pick, GdScan *scan, bool from_head)
 	int64		blocks = pick_blocks_read();
 	int			result = NO_PRIORITY;
 	bool		any = false;
-	int16		priority = 0;
-	TimestampTz eligible_at = 0;
+	GdPlace		place = {0};
 
 	while (pick_wants_more(pick) && gd_scan_next(scan))
 	{
-		int16		row_priority = DatumGetInt16(gd_slot_datum(pick->instances, scan->slot,
-															   INST_PRIORITY));
-		TimestampTz row_eligible_at = DatumGetTimestampTz(gd_slot_datum(pick->instances,
-																		scan->slot,
-																		INST_ELIGIBLE_AT));
+		GdPlace		next = pick_place(pick->instances, scan->slot);
 
-		if (row_eligible_at > pick->now)
+		if (next.eligible_at > pick->now)
 		{
-			result = row_priority;
+			result = next.priority;
 			break;
 		}
-		priority = row_priority;
-		eligible_at = row_eligible_at;
+		place = next;
 		if (!any && from_head && pick_blocks_read() - blocks > LONG_WALK_BLOCKS)
-			gd_cursor_set(queue, pick->now, priority, eligible_at);
+			gd_cursor_set(queue, pick->now, &place);
 		any = true;
 		pick_candidate(pick, scan->slot);
 	}
 	if (any)
-		gd_cursor_advance(queue, priority, eligible_at);
+		gd_cursor_advance(queue, &place);
 	return result;
 }
 
@@ -203,19 +208,22 @@ static void
 pick_scan(Pick *pick)
 {
 	GdScan		scan;
-	int16		priority;
-	TimestampTz eligible_at;
+	GdPlace		place;
 
 	gd_scan_begin(&scan, pick->instances, GD_INSTANCES_PICK);
-	if (gd_cursor_get(pick->request->queue, pick->now, &priority, &eligible_at))
+	if (gd_cursor_get(pick->request->queue, pick->now, &place))
 	{
+		int			priority;
+
 		gd_scan_text(&scan, 1, pick->request->queue);
-		gd_scan_key(&scan, 2, BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(priority));
-		gd_scan_key(&scan, 3, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
-					TimestampTzGetDatum(eligible_at));
+		gd_scan_key_row(&scan, 2, 3, (RegProcedure[]) {F_BTINT2CMP, F_TIMESTAMPTZ_CMP, F_BTINT8CMP},
+						(Datum[]) {Int16GetDatum(place.priority),
+								   TimestampTzGetDatum(place.eligible_at),
+								   Int64GetDatum(place.id)});
 		gd_scan_start(&scan);
-		(void) pick_walk(pick, &scan, false);
-		pick_priorities(pick, &scan, priority + 1);
+		priority = pick_walk(pick, &scan, false);
+		if (priority != NO_PRIORITY)
+			pick_priorities(pick, &scan, priority + 1);
 		if (pick_wants_more(pick))
 		{
 			gd_table_flush();

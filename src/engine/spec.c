@@ -158,29 +158,23 @@ gd_spec_check(GdSpec *spec, GdFault *fault)
 		gd_limit_check(spec->rate_limit, spec->weight, fault);
 }
 
-/*
- * gd_spec_read: read a spec from JSON.
- *
- * `fsm` names the machine, or is NULL where the object must.  `what` names
- * the object in messages.
- */
-bool
-gd_spec_read(const JsonbValue *object, const char *what, text *fsm, TimestampTz now,
-			 GdMachine *machine, GdSpec *spec, GdFault *fault)
+static bool
+spec_read(const JsonbValue *object, text *fsm, TimestampTz now, GdMachine *machine,
+		  GdSpec *spec, GdFault *fault)
 {
 	GdJsonField fields[NKEYS];
 	Interval	delay;
 
 	memset(spec, 0, sizeof(GdSpec));
-	if (!gd_json_read(object, what, spec_keys, NKEYS, fields, fault))
+	if (!gd_json_read(object, "the object", spec_keys, NKEYS, fields, fault))
 		return false;
 	if (fsm != NULL && (fields[KEY_FSM].given || fields[KEY_FSM].null))
 		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
-						"%s has the unknown key \"fsm\"", what);
+						"the object has the unknown key \"fsm\"");
 	spec->fsm = fsm ? fsm : gd_json_text(&fields[KEY_FSM]);
 	if (spec->fsm == NULL)
 		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
-						"%s lacks the key \"fsm\"", what);
+						"the object lacks the key \"fsm\"");
 	if (!gd_check_name("machine name", spec->fsm, fault))
 		return false;
 
@@ -224,4 +218,21 @@ gd_spec_read(const JsonbValue *object, const char *what, text *fsm, TimestampTz 
 
 	gd_spec_machine(spec, machine);
 	return gd_spec_check(spec, fault);
+}
+
+/*
+ * gd_spec_read: read a spec from JSON.
+ *
+ * `fsm` names the machine, or is NULL where the object must.  `what` names
+ * the object in messages.
+ */
+bool
+gd_spec_read(const JsonbValue *object, const char *what, text *fsm, TimestampTz now,
+			 GdMachine *machine, GdSpec *spec, GdFault *fault)
+{
+	GdFault		inner = {0};
+
+	if (spec_read(object, fsm, now, machine, spec, &inner))
+		return true;
+	return gd_fault(fault, inner.sqlerrcode, inner.hint, "%s: %s", what, inner.message);
 }
