@@ -48,7 +48,7 @@ SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace
 SELECT ok(NOT has_schema_privilege('gd_nobody', 'gen_durable', 'USAGE'), 'nor look into the schema');
 SELECT is_empty($$SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'gen_durable'::regnamespace AND c.relkind IN ('r', 'v')
     AND has_table_privilege('gd_nobody', c.oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')$$, 'PUBLIC has nothing on any table');
-SELECT is_empty($$SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'gen_durable'::regnamespace 
+SELECT is_empty($$SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'gen_durable'::regnamespace
     AND CASE WHEN c.relkind = 'S' THEN has_sequence_privilege('gd_nobody', c.oid, 'USAGE, SELECT, UPDATE') END$$, 'nor on any sequence');
 
 -- The levels.
@@ -66,7 +66,7 @@ SELECT is_empty(
   level || ' can write no column')
   FROM unnest(ARRAY['client', 'worker', 'monitor', 'admin']) level;
 SELECT is_empty(
-  format($$SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'gen_durable'::regnamespace 
+  format($$SELECT c.oid::regclass FROM pg_class c WHERE c.relnamespace = 'gen_durable'::regnamespace
     AND CASE WHEN c.relkind = 'S' THEN has_sequence_privilege('gd_%s', c.oid, 'USAGE, UPDATE') END$$, level), level || ' can move no sequence')
   FROM unnest(ARRAY['client', 'worker', 'monitor', 'admin']) level;
 SELECT is_empty(
