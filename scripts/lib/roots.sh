@@ -32,6 +32,7 @@ root_make() {
   need_root
   say "setting up PostgreSQL $version of Debian's $suite in $ROOT"
   for path in man doc locale; do options+=("--dpkgopt=path-exclude=/usr/share/$path/*"); done
+  # shellcheck disable=SC2016 # the inner shells' variables
   options+=(
     '--aptopt=Acquire::Check-Valid-Until "false"' '--aptopt=Apt::Install-Recommends "false"' '--aptopt=Acquire::Retries "3"'
     "--include=gcc,make,libc6-dev,postgresql-$version,postgresql-$version-pgtap,libtap-parser-sourcehandler-pgtap-perl,libipc-run-perl"
