@@ -80,3 +80,15 @@ $(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
 $(OBJS): | $(CURDIR)/src/engine
 $(CURDIR)/src/engine:
 	mkdir -p $@
+
+# Checks of the sources, which scripts/check does not run; docs/development.md tells what they need.
+.PHONY: indent tidy cppcheck
+indent:
+	$(srcdir)/scripts/indent
+
+tidy:
+	cd $(srcdir) && clang-tidy --quiet $(OBJS:.o=.c) -- -Isrc $(CPPFLAGS)
+
+# Without the server's headers, which take minutes, but for the version that compat.h asks for.
+cppcheck:
+	cd $(srcdir) && cppcheck --enable=warning,portability,performance --std=c11 -q --error-exitcode=1 -Isrc -DPG_VERSION_NUM=150000 src
