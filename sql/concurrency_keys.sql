@@ -143,6 +143,8 @@ SELECT picks('q', 10);
 CALL fresh();
 SELECT pg_temp.key('h', 'k'), pg_temp.key('a', 'k'), pg_temp.key('b', 'k');
 SELECT picks('q', 10), fin('h', done());
+-- the turn was given, so nobody else gets it meanwhile
+SELECT blocked('q'), promoted FROM tick();
 SELECT blocked('q'), cancel(id('a'));
 SELECT blocked('q'), picks('q', 10);
 -- A row that a worker never comes for keeps no other queue from the key.
@@ -171,3 +173,17 @@ SELECT fin('a', done());
 -- So does a row that is revived: it is no longer blocked on what it once waited for.
 SELECT 'revived' FROM revive(id('c'));
 SELECT picks('q', 10);
+
+-- A newcomer that finds the key free while an earlier row is still blocked on it lets that one go first, whatever its place among what is rechecked.
+CALL fresh();
+\c -
+SET search_path = gen_durable, t;
+INSERT INTO instances (fsm, step, queue, concurrency_key, blocked_on) SELECT 'far', 'start', 'nobody', k, 'conc:' || k FROM (SELECT 'a' || n FROM generate_series(10, 99) n) x (k);
+INSERT INTO instances (fsm, step, queue, concurrency_key, blocked_on) VALUES ('old', 'start', 'q', 'z', 'conc:z');
+SELECT count(*) FROM unnest('{new,newer}'::text[]) n, insert(n, queue => 'q', concurrency_key => 'z');
+SELECT picks('q'), blocked('q');
+SELECT picks('q', 5), blocked('q');
+-- but one that sorts before it does not wait for it
+INSERT INTO instances (fsm, step, queue, concurrency_key, blocked_on) VALUES ('old2', 'start', 'q', 'zz', 'conc:zz');
+SELECT count(*) FROM insert('urgent', queue => 'q', concurrency_key => 'zz', priority => -1);
+SELECT picks('q'), blocked('q');

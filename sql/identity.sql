@@ -100,7 +100,7 @@ SELECT ins('a', 'k', '{done}', 'q'), ins('b', 'k', '{done}', 'q'), ins('c', 'k',
 SELECT picks('q', 10);
 SELECT ord, result FROM complete_many(jsonb_build_array(done() || jsonb_build_object('token', tok('a')),
   done() || jsonb_build_object('token', tok('b')), stop('x') || jsonb_build_object('token', tok('c')))) ORDER BY ord;
-SELECT fsm, status, correlation_guard FROM instances ORDER BY id;
+SELECT string_agg(status::text, ' ' ORDER BY id), string_agg(correlation_guard, ' ') FROM instances;
 -- by cancel, and by revive:
 SELECT ins('d', 'k', '{cancelled}'), cancel(id('d'));
 SELECT fsm, status, correlation_guard FROM instances WHERE fsm = 'd';
