@@ -64,7 +64,7 @@ sub query
 
 for my $which ('old', 'new')
 {
-	run_ok("the $which cluster is made", "$bin{$which}/initdb", '-N', '-A', 'trust', '-U', 'postgres', '--locale=C', '-E', 'UTF8', '-D', $data{$which});
+	run_ok("the $which cluster is made", "$bin{$which}/initdb", '-N', '-A', 'trust', '-U', 'postgres', '--locale=C', '-E', 'UTF8', '-k', '-D', $data{$which});
 	open my $conf, '>>', "$data{$which}/postgresql.conf" or die $!;
 	print $conf "unix_socket_directories = '$dir'\nlisten_addresses = ''\nfsync = off\n", settings();
 	close $conf;
