@@ -72,9 +72,22 @@ gd_children_load(GdScan *by_parent, int64 parent_id, Datum none)
 		JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&to, WJB_END_ARRAY, NULL)));
 }
 
+/* Does the parent that a slot holds await this barrier? */
+static bool
+children_awaited(GdTable *instances, TupleTableSlot *slot, int barrier)
+{
+	return gd_status_of(DatumGetObjectId(gd_slot_datum(instances, slot, INST_STATUS))) ==
+		GD_AWAITING_CHILDREN &&
+		DatumGetInt32(gd_slot_datum(instances, slot, INST_BARRIER)) == barrier;
+}
+
 /*
  * gd_children_join: children of a barrier have ended; the last one wakes the
- * parent.  Waits for the parent's row lock.
+ * parent.
+ *
+ * Waits for the parent's row lock, but only where the parent awaits this very
+ * barrier: one that does not never will again, since barriers only rise, and
+ * to wait for it in vain could close a circle.
  */
 void
 gd_children_join(int64 parent_id, int barrier, int count, TimestampTz now)
@@ -84,9 +97,10 @@ gd_children_join(int64 parent_id, int barrier, int count, TimestampTz now)
 	GdScan		by_id;
 
 	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
-	if (gd_instance_lock(&by_id, row, parent_id, true) == GD_LOCKED &&
-		gd_instance_status(row) == GD_AWAITING_CHILDREN &&
-		gd_instance_int(row, INST_BARRIER) == barrier)
+	if (gd_instance_find(&by_id, parent_id) &&
+		children_awaited(instances, by_id.slot, barrier) &&
+		gd_row_lock(row, &by_id.slot->tts_tid, true) == GD_LOCKED &&
+		children_awaited(instances, row->slot, barrier))
 	{
 		int			pending = Max(gd_instance_int(row, INST_CHILDREN_PENDING) - count, 0);
 
