@@ -37,6 +37,11 @@ SELECT q, err('SELECT ' || q) FROM unnest(ARRAY[
   $$pick('q', 'w', 1, '178000000 years')$$, $$heartbeat('{}', '-1 s')$$, $$insert('x', schedule_in => '-1 us')$$, $$insert('x', priority => 32768)$$, $$insert('x', fsm_version => 0)$$,
   $$insert('x', weight => 0)$$, $$insert('x', weight => -0.5)$$, $$insert('x', weight => 'NaN')$$, $$insert('x', correlation_scope => '{runnable,nowhere}')$$, $$insert('x', correlation_scope => '{NULL}')$$,
   $$insert('x', eligible_at => 'infinity')$$, $$gc('-1 s')$$, $$gc(batch => 0)$$, $$reap(0)$$, $$fire_timeouts(0)$$, $$reclaim('q', 'p', '-1 s')$$, $$await(1, '-1 s')$$, $$await(1, until => 'later')$$]) q;
+-- Spans that lead out of the calendar.
+SELECT q, err('SELECT ' || q) FROM unnest(ARRAY[$$insert('x', schedule_in => '178000000 years')$$, $$heartbeat('{}', '178000000 years')$$, $$gc('178000000 years')$$, $$reclaim('q', 'p', '178000000 years')$$,
+  $$await(1, '178000000 years')$$, $$register_fsm('x', backoff_base => '178000000 years', backoff_cap => '178000000 years')$$]) q;
+-- The largest numbers are numbers.
+SELECT q, err('SELECT ' || q) FROM unnest(ARRAY[$$pick('q', 'w', 2147483647)$$, $$fire_timeouts(2147483647)$$, $$reap(2147483647)$$, $$gc(batch => 2147483647)$$, $$inbox(1, -9223372036854775808, 2147483647)$$, $$children(1, 9223372036854775807, 2147483647)$$]) q;
 SELECT err($$SELECT pick('q', 'w', -7)$$, 'batch', '-7', '1'), err($$SELECT pick('q', 'w', 1, '-7 s')$$, 'lease_ttl', '-00:00:07'), err($$SELECT await(1, until => 'later')$$, 'later', 'settled', 'terminal');
 
 -- The JSON of insert_all: no array, no objects, unknown keys, wrong types, bad values.

@@ -30,6 +30,10 @@ SELECT fsm_version, step, state, queue, priority, concurrency_key, correlation_k
 SELECT created FROM insert('c', correlation_key => 'c');
 SELECT correlation_scope, correlation_guard FROM instances WHERE fsm = 'c';
 
+-- NULL is the same as leaving an argument out.
+SELECT created FROM insert('n', NULL, NULL, NULL, NULL, NULL, NULL, 'n', NULL, NULL, NULL, NULL, NULL);
+SELECT state, step, fsm_version, queue, priority, concurrency_key, correlation_scope, rate_limit, weight, eligible_at = inserted_at FROM instances WHERE fsm = 'n';
+
 -- When it is due: eligible_at before schedule_in before now.
 SELECT created FROM insert('d', schedule_in => '90 minutes');
 SELECT created FROM insert('e', eligible_at => '2001-01-01 00:00+00', schedule_in => '90 minutes');

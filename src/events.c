@@ -9,9 +9,32 @@
 #include "postgres.h"
 
 #include "lib/stringinfo.h"
+#include "utils/builtins.h"
+#include "utils/json.h"
 
 #include "events.h"
 #include "guc.h"
+
+/*
+ * gd_event_value: a text as an event shows it: as it is if it is one plain
+ * word, else quoted as in JSON, so that no text can pass for another value.
+ */
+char *
+gd_event_value(const text *value)
+{
+	char	   *string;
+	StringInfoData buf;
+
+	if (!gd_log_events)
+		return "";
+	string = text_to_cstring(value);
+	if (string[0] != '\0' &&
+		strspn(string, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-") == strlen(string))
+		return string;
+	initStringInfo(&buf);
+	escape_json(&buf, string);
+	return buf.data;
+}
 
 /*
  * gd_event: name=value pairs after the event's name.  Costs nothing while

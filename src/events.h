@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+extern char *gd_event_value(const text *value);
 extern void gd_event(const char *event, const char *fmt,...) pg_attribute_printf(2, 3);
 
 #endif							/* GEN_DURABLE_EVENTS_H */

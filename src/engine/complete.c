@@ -229,6 +229,21 @@ complete_fail(Completion *c, text *error)
 }
 
 /*
+ * complete_event: tell of a committed outcome and of the step that it ended,
+ * which the row's slot still holds.
+ */
+static void
+complete_event(const Completion *c, const Entry *entry)
+{
+	GdTable    *table = c->instances;
+
+	gd_event("step.stop", "id=%lld fsm=%s step=%s kind=%s", (long long) entry->id,
+			 gd_event_value(DatumGetTextPP(gd_slot_datum(table, c->row->slot, INST_FSM))),
+			 gd_event_value(DatumGetTextPP(gd_slot_datum(table, c->row->slot, INST_STEP))),
+			 gd_outcome_names[entry->outcome.kind]);
+}
+
+/*
  * complete_apply: write an outcome other than children on the fenced row, in
  * c->row.
  */
@@ -305,13 +320,19 @@ complete_one(Completion *c, Entry *entry)
 	{
 		complete_apply(c, &entry->outcome);
 		if (c->written)
+		{
+			complete_event(c, entry);
 			return;
+		}
 	}
 
 	entry->fence = gd_instance_fence(&c->by_id, c->row, &entry->token, true);
 	c->locked = true;
 	if (entry->fence == GD_FENCE_HELD)
+	{
 		complete_apply(c, &entry->outcome);
+		complete_event(c, entry);
+	}
 }
 
 /*
@@ -384,6 +405,7 @@ complete_spawn(Completion *c, Entry *entries, int n)
 			elog(ERROR, "instance %lld is not locked", (long long) entries[i].id);
 		c->locked = true;
 		complete_children(c, &entries[i], created);
+		complete_event(c, &entries[i]);
 	}
 	pfree(items);
 }
@@ -408,9 +430,9 @@ complete_entries(Completion *c, Entry *entries, int n)
 		CHECK_FOR_INTERRUPTS();
 		if (entry->outcome.kind != GD_OUTCOME_CHILDREN)
 			complete_one(c, entry);
-		gd_event(entry->fence == GD_FENCE_HELD ? "step.stop" : "outcome.stale",
-				 "id=%lld kind=%s", (long long) entry->id,
-				 gd_outcome_names[entry->outcome.kind]);
+		if (entry->fence != GD_FENCE_HELD)
+			gd_event("outcome.stale", "id=%lld kind=%s", (long long) entry->id,
+					 gd_outcome_names[entry->outcome.kind]);
 	}
 }
 

@@ -35,6 +35,17 @@ typedef struct Gc
 } Gc;
 
 /*
+ * gc_is_due: did the row, as it is now, end before an instant?
+ */
+static bool
+gc_is_due(GdRow *row, TimestampTz finished_before)
+{
+	return gd_status_is_terminal(gd_instance_status(row)) &&
+		!GD_IS_NULL(row, INST_FINISHED_AT) &&
+		DatumGetTimestampTz(GD_VALUE(row, INST_FINISHED_AT)) < finished_before;
+}
+
+/*
  * gc_spared: may a live parent still look at this child?
  */
 static bool
@@ -95,8 +106,10 @@ gc_pass(TimestampTz finished_before, int max_rows)
 	{
 		int64		id = DatumGetInt64(gd_slot_datum(gc.instances, scan.slot, INST_ID));
 
+		/* The newest version: this pass may have unlinked it from its parent. */
 		if (gc_spared(&gc, scan.slot) ||
-			gd_row_lock(gc.row, &scan.slot->tts_tid, false) != GD_LOCKED)
+			gd_instance_lock(&gc.by_id, gc.row, id, false) != GD_LOCKED ||
+			!gc_is_due(gc.row, finished_before))
 			continue;
 		if (gc_unlink_children(&gc, id))
 		{

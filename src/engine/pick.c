@@ -17,7 +17,6 @@
 #include "executor/instrument.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -269,7 +268,7 @@ gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
 
 	gd_jobs_sort(pick.jobs, pick.njobs);
 	gd_event("pick.stop", "count=%d demand=%d queue=%s worker=%s", pick.njobs, request->batch,
-			 text_to_cstring(request->queue), text_to_cstring(request->worker));
+			 gd_event_value(request->queue), gd_event_value(request->worker));
 	*jobs = pick.jobs;
 	return pick.njobs;
 }

@@ -10,7 +10,6 @@
 #include "postgres.h"
 
 #include "fmgr.h"
-#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -76,6 +75,6 @@ gd_reclaim(PG_FUNCTION_ARGS)
 	gd_table_flush();
 	if (reclaimed > 0)
 		gd_event("scheduler.reclaimed", "count=%lld queue=%s", (long long) reclaimed,
-				 text_to_cstring(queue));
+				 gd_event_value(queue));
 	PG_RETURN_INT64(reclaimed);
 }

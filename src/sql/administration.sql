@@ -16,7 +16,9 @@ CREATE FUNCTION gen_durable.why(
 RETURNS record LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $why$
 DECLARE
   i gen_durable.instances;
-  at timestamptz := clock_timestamp();
+  -- The engine's clock.
+  at timestamptz := clock_timestamp()
+    + coalesce(nullif(current_setting('gen_durable.clock_offset', true), '')::float8, 0) * interval '1 millisecond';
 BEGIN
   IF id IS NULL THEN
     RAISE EXCEPTION 'id must not be NULL' USING ERRCODE = 'null_value_not_allowed';
