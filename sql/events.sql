@@ -10,6 +10,8 @@ SET client_min_messages = log;
 SELECT picks('q');
 SET gen_durable.log_events = on;
 SELECT picks('q', 5);
+-- A line stays one line, and a name cannot pass for another value.
+SELECT picks(E'a b\nqueue=x', worker => 'w"1');
 -- Each with what it is about.
 SELECT fin('a', next_step('two'));
 SELECT ord, result FROM complete_many(jsonb_build_array(done() || jsonb_build_object('token', tok('b')), retry() || '{"token": "00000000-0000-8000-8000-000000000000"}')) ORDER BY ord;

@@ -76,6 +76,14 @@ SET gen_durable.clock_offset = 90000000;
 SELECT gc();
 SELECT fsm, status, parent_id FROM instances;
 SELECT picks('c'), fin('a', done());
+-- Both in one pass, whichever ended first; deeper trees too.
+CALL fresh();
+SET gen_durable.clock_offset = 0;
+SELECT count(*) FROM insert('p', queue => 'q');
+SELECT picks('q'), fin('p', schedule_children('two', '[{"fsm": "a", "queue": "c"}, {"fsm": "b", "queue": "c"}]')), picks('c'), fin('a', schedule_children('two', '[{"fsm": "leaf", "queue": "leaf"}]'));
+SELECT cancel(id('p')), cancel(id('a')), picks('leaf'), fin('leaf', done());
+SELECT cancel(id('b'));
+SELECT gc('0');
 -- Spared rows do not keep the others from their turn, whatever the batch.
 CALL fresh();
 RESET gen_durable.clock_offset;
