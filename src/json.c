@@ -165,6 +165,16 @@ gd_json_double(const GdJsonField *field)
 											  NumericGetDatum(field->value.val.numeric)));
 }
 
+/* A number as it was written, for messages. */
+static char *
+json_number(const GdJsonField *field)
+{
+	char	   *digits = DatumGetCString(DirectFunctionCall1(numeric_out,
+															 NumericGetDatum(field->value.val.numeric)));
+
+	return gd_clip(digits, strlen(digits));
+}
+
 /*
  * gd_json_int: a number that is a whole one and fits an int.
  */
@@ -175,10 +185,10 @@ gd_json_int(const GdJsonField *field, const char *what, int *into, GdFault *faul
 
 	if (isnan(number) || rint(number) != number)
 		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
-						"%s %g must be a whole number", what, number);
+						"%s %s must be a whole number", what, json_number(field));
 	if (number < PG_INT32_MIN || number > PG_INT32_MAX)
 		return gd_fault(fault, ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, NULL,
-						"%s %g is out of range for an integer", what, number);
+						"%s %s is out of range for an integer", what, json_number(field));
 	*into = (int) number;
 	return true;
 }

@@ -35,12 +35,13 @@
 
 typedef struct GdTableState
 {
-	MemoryContext context;		/* holds all below; child of TopMemoryContext */
+	MemoryContext context;		/* holds all below; of the session once in states[] */
 	GdTableId	id;
 	uint64		generation;		/* of the catalog that it was built from */
 	bool		in_use;
 	bool		kept;			/* for the next call */
-	bool		plain;			/* only immediate btree indexes on columns */
+	bool		plain;			/* only btree indexes on columns */
+	Oid		   *index_oids;		/* of rri's indexes */
 	bool	   *moving;			/* does each index's entry move with an update? */
 	int			nest_level;		/* of the transaction that uses it */
 	TupleDesc	desc;			/* a copy that belongs to no relation */
@@ -140,14 +141,14 @@ state_build(GdTableId id, Relation rel, uint64 generation)
 	GdTableState *state;
 
 	state_check_columns(id, RelationGetDescr(rel));
-	context = AllocSetContextCreate(TopMemoryContext, "gen_durable table",
+	context = AllocSetContextCreate(CurrentMemoryContext, "gen_durable table",
 									ALLOCSET_SMALL_SIZES);
 	old = MemoryContextSwitchTo(context);
 	state = palloc0(sizeof(GdTableState));
 	state->context = context;
 	state->id = id;
 	state->generation = generation;
-	state->desc = CreateTupleDescCopy(RelationGetDescr(rel));
+	state->desc = CreateTupleDescCopyConstr(RelationGetDescr(rel));
 	state->estate = CreateExecutorState();
 	state->write_slot = MakeSingleTupleTableSlot(state->desc, &TTSOpsVirtual);
 
@@ -158,14 +159,22 @@ state_build(GdTableId id, Relation rel, uint64 generation)
 
 	state->plain = true;
 	state->moving = palloc0(sizeof(bool) * Max(state->rri->ri_NumIndices, 1));
+	state->index_oids = palloc(sizeof(Oid) * Max(state->rri->ri_NumIndices, 1));
 	for (int i = 0; i < state->rri->ri_NumIndices; i++)
 	{
 		Relation	index = state->rri->ri_IndexRelationDescs[i];
 		IndexInfo  *info = state->rri->ri_IndexRelationInfo[i];
 
+		if (!index->rd_index->indimmediate)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("deferrable constraint \"%s\" was added to a table of gen_durable",
+							RelationGetRelationName(index)),
+					 errhint("Drop it, or make it not deferrable.")));
 		if (index->rd_rel->relam != BTREE_AM_OID || info->ii_Expressions != NIL ||
-			!index->rd_index->indimmediate || info->ii_ExclusionOps != NULL)
+			info->ii_ExclusionOps != NULL)
 			state->plain = false;
+		state->index_oids[i] = RelationGetRelid(index);
 		for (int k = 0; k < info->ii_NumIndexKeyAttrs; k++)
 			state->moving[i] |= state_column_moves(id, info->ii_IndexAttrNumbers[k]);
 	}
@@ -220,14 +229,10 @@ gd_table_open(GdTableId id)
 	if (state && !state->in_use)
 	{
 		ResultRelInfo *rri = state->rri;
-		List	   *indexes = RelationGetIndexList(table->rel);
 
-		Assert(list_length(indexes) == rri->ri_NumIndices);
 		rri->ri_RelationDesc = table->rel;
 		for (int i = 0; i < rri->ri_NumIndices; i++)
-			rri->ri_IndexRelationDescs[i] = index_open(list_nth_oid(indexes, i),
-													   RowExclusiveLock);
-		list_free(indexes);
+			rri->ri_IndexRelationDescs[i] = index_open(state->index_oids[i], RowExclusiveLock);
 	}
 	else
 	{
@@ -237,7 +242,10 @@ gd_table_open(GdTableId id)
 		if (nested)
 			state->kept = false;
 		else
+		{
+			MemoryContextSetParent(state->context, TopMemoryContext);
 			states[id] = state;
+		}
 	}
 	state->in_use = true;
 	state->nest_level = GetCurrentTransactionNestLevel();
@@ -421,15 +429,8 @@ gd_slot_hold(TupleTableSlot *slot)
 	return GD_HOLD_UNSURE;
 }
 
-/*
- * gd_row_lock: lock a row that a scan has found, and load the version locked.
- *
- * With wait, waits for other transactions and follows the row to its newest
- * version, which the caller must check again.  Without, a row that another
- * transaction has locked or changed since the scan's snapshot is busy.
- */
-GdLockResult
-gd_row_lock(GdRow *row, ItemPointer tid, bool wait)
+static GdLockResult
+row_lock(GdRow *row, ItemPointer tid, LockTupleMode mode, bool wait)
 {
 	TM_FailureData tmfd;
 	TM_Result	result;
@@ -438,7 +439,7 @@ gd_row_lock(GdRow *row, ItemPointer tid, bool wait)
 	if (row->slot == NULL)
 		row->slot = slot_get(row->table);
 	result = table_tuple_lock(row->table->rel, &at, GetActiveSnapshot(), row->slot,
-							  GetCurrentCommandId(true), LockTupleNoKeyExclusive,
+							  GetCurrentCommandId(true), mode,
 							  wait ? LockWaitBlock : LockWaitSkip,
 							  wait ? TUPLE_LOCK_FLAG_FIND_LAST_VERSION : 0, &tmfd);
 	switch (result)
@@ -456,6 +457,30 @@ gd_row_lock(GdRow *row, ItemPointer tid, bool wait)
 			return GD_LOCK_BUSY;
 	}
 	elog(ERROR, "unexpected result %d of locking a row", result);
+}
+
+/*
+ * gd_row_lock: lock a row that a scan has found, and load the version locked.
+ *
+ * With wait, waits for other transactions and follows the row to its newest
+ * version, which the caller must check again; only a row written by the
+ * running command is busy then.  Without, one that another transaction has
+ * locked or changed since the scan's snapshot is busy.
+ */
+GdLockResult
+gd_row_lock(GdRow *row, ItemPointer tid, bool wait)
+{
+	return row_lock(row, tid, LockTupleNoKeyExclusive, wait);
+}
+
+/*
+ * gd_row_lock_delete: likewise, without waiting, for a row to be deleted: one
+ * that a foreign key's check holds is busy too.
+ */
+GdLockResult
+gd_row_lock_delete(GdRow *row, ItemPointer tid)
+{
+	return row_lock(row, tid, LockTupleExclusive, false);
 }
 
 /*

@@ -90,6 +90,7 @@ extern void gd_row_load(GdRow *row, TupleTableSlot *slot);
 extern void gd_row_clear(GdRow *row);
 extern GdHold gd_slot_hold(TupleTableSlot *slot);
 extern GdLockResult gd_row_lock(GdRow *row, ItemPointer tid, bool wait);
+extern GdLockResult gd_row_lock_delete(GdRow *row, ItemPointer tid);
 extern bool gd_row_lock_same(GdRow *row);
 extern void gd_row_update(GdRow *row);
 extern bool gd_row_try_update(GdRow *row);

@@ -4,8 +4,9 @@
  *
  * A row without keys and limits may.  One with a concurrency key may if the
  * key is free and no row of its key and queue that waits for it or was given
- * its turn sorts before it; the answer is found under a lock on the key that is never waited for (D-4).
- * What a pick has learnt about a key it does not ask again.
+ * its turn sorts before it; the answer is found under a lock on the key that
+ * is never waited for (D-4).  What a pick has learnt about a key it does not
+ * ask again.
  *
  * A rate limit refuses as long as nothing hands out its tokens: the row is
  * blocked on it, as it is when a policy was dropped (D-12).
@@ -73,16 +74,6 @@ admit_key(GdAdmission *admission, const text *key)
 	return entry;
 }
 
-/* Does row a sort before row b of the same queue? */
-static bool
-admit_before(GdRow *a, GdRow *b)
-{
-	GdPlace		at = gd_instance_place(a);
-	GdPlace		bt = gd_instance_place(b);
-
-	return gd_place_compare(&at, &bt) < 0;
-}
-
 /*
  * admit_conc: the concurrency key's answer.
  */
@@ -103,11 +94,9 @@ admit_conc(GdAdmission *admission, GdRow *row, const text *key, text *blocked_on
 	entry->state = ADMIT_KEY_HELD;
 	if (admission->head == NULL)
 		admission->head = gd_row_create(admission->instances);
-	if ((gd_blocked_promoted(admission->instances, blocked_on,
-							 gd_instance_text(row, INST_QUEUE), admission->head) ||
-		 gd_blocked_head(admission->instances, blocked_on,
-						 gd_instance_text(row, INST_QUEUE), admission->head)) &&
-		admit_before(admission->head, row))
+	if (gd_blocked_next(admission->instances, blocked_on,
+						gd_instance_text(row, INST_QUEUE), admission->head) &&
+		gd_instance_before(admission->head, row))
 	{
 		ItemPointerData tid = admission->head->tid;
 
@@ -117,6 +106,20 @@ admit_conc(GdAdmission *admission, GdRow *row, const text *key, text *blocked_on
 		return GD_PASS;
 	}
 	return GD_ADMIT;
+}
+
+/*
+ * gd_admit_busy: has this pick met the row's key, and another transaction at
+ * it?  Then the row need not even be locked.
+ */
+bool
+gd_admit_busy(GdAdmission *admission, GdRow *row)
+{
+	text	   *key = gd_instance_text(row, INST_CONCURRENCY_KEY);
+
+	return key != NULL && admission->keys != NULL &&
+		GD_IS_NULL(row, INST_RATE_LIMIT) &&
+		admit_key(admission, key)->state == ADMIT_KEY_BUSY;
 }
 
 /*

@@ -29,6 +29,7 @@ typedef struct GdAdmission
 
 extern void gd_admission_begin(GdAdmission *admission, GdTable *instances);
 extern void gd_admission_end(GdAdmission *admission);
+extern bool gd_admit_busy(GdAdmission *admission, GdRow *row);
 extern bool gd_admit_free(GdRow *row);
 extern GdAdmitResult gd_admit(GdAdmission *admission, GdRow *row, text **blocked_on);
 

@@ -100,6 +100,26 @@ gd_blocked_promoted(GdTable *instances, const text *blocked_on, const text *queu
 }
 
 /*
+ * gd_blocked_next: load the row of a queue whose turn at a key is next,
+ * unlocked: promoted for it or still blocked on it, whichever sorts first.
+ */
+bool
+gd_blocked_next(GdTable *instances, const text *blocked_on, const text *queue, GdRow *next)
+{
+	GdRow	   *head = gd_row_create(instances);
+	bool		found = gd_blocked_promoted(instances, blocked_on, queue, next);
+
+	if (gd_blocked_head(instances, blocked_on, queue, head) &&
+		(!found || gd_instance_before(head, next)))
+	{
+		gd_row_load(next, head->slot);
+		found = true;
+	}
+	gd_row_free(head);
+	return found;
+}
+
+/*
  * gd_blocked_mark: a locked candidate waits for its key from now on.
  *
  * The key is looked at once more at commit, since its holder may have ended
@@ -127,6 +147,7 @@ blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
 	const text *key = cstring_to_text_with_len(VARDATA_ANY(blocked_on) + prefix,
 											   VARSIZE_ANY_EXHDR(blocked_on) - prefix);
 	GdRow	   *row = gd_row_create(instances);
+	GdRow	   *turn = gd_row_create(instances);	/* whose turn it is already */
 	text	   *queue = NULL;
 	int			promoted = 0;
 	GdScan		scan;
@@ -143,7 +164,9 @@ blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
 		if (queue == NULL && gd_blocked_key_held(instances, key))
 			break;
 		queue = DatumGetTextPCopy(gd_slot_datum(instances, scan.slot, INST_QUEUE));
-		if (gd_blocked_promoted(instances, blocked_on, queue, NULL) ||
+		gd_row_load(row, scan.slot);
+		if ((gd_blocked_promoted(instances, blocked_on, queue, turn) &&
+			 !gd_instance_before(row, turn)) ||
 			gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
 			continue;
 		gd_row_set_null(row, INST_BLOCKED_ON);
@@ -152,6 +175,7 @@ blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
 		promoted++;
 	}
 	gd_scan_end(&scan);
+	gd_row_free(turn);
 	gd_row_free(row);
 	return promoted;
 }

@@ -17,6 +17,8 @@ extern bool gd_blocked_head(GdTable *instances, const text *blocked_on,
 							const text *queue, GdRow *head);
 extern bool gd_blocked_promoted(GdTable *instances, const text *blocked_on,
 								const text *queue, GdRow *promoted);
+extern bool gd_blocked_next(GdTable *instances, const text *blocked_on,
+							const text *queue, GdRow *next);
 extern void gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz now);
 extern void gd_blocked_promote(const char *blocked_on, TimestampTz now);
 extern int	gd_blocked_recheck(GdTable *instances, int max_keys, TimestampTz now);

@@ -42,7 +42,7 @@ cancel_row(const Cancel *c)
 
 	if (c->reason)
 		gd_row_set(row, INST_LAST_ERROR, PointerGetDatum(c->reason));
-	else
+	else if (GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT))
 		gd_row_set_null(row, INST_LAST_ERROR);
 	if (gd_instance_status(row) == GD_EXECUTING && !c->force)
 	{
@@ -66,11 +66,11 @@ cancel_compare(const void *a, const void *b)
 }
 
 /*
- * cancel_descendants: the ids of all children, their children, and so on, in
+ * descendants: the ids of all children, their children, and so on, in
  * descending order; returns how many.
  */
 static int
-cancel_descendants(const Cancel *c, int64 id, int64 **ids)
+descendants(const Cancel *c, int64 id, int64 **ids)
 {
 	int			n = 0;
 	int			size = 64;
@@ -102,6 +102,30 @@ cancel_descendants(const Cancel *c, int64 id, int64 **ids)
 }
 
 /*
+ * cancel_descendants: cancel all descendants that live; returns how many there
+ * were that had not been asked to end before.
+ */
+static int
+cancel_descendants(const Cancel *c, int64 id)
+{
+	int64	   *ids;
+	int			n = descendants(c, id, &ids);
+	int			live = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (gd_instance_lock(unconstify(GdScan *, &c->by_id), c->row, ids[i], true) != GD_LOCKED ||
+			gd_status_is_terminal(gd_instance_status(c->row)) ||
+			(!GD_IS_NULL(c->row, INST_CANCEL_REQUESTED_AT) && !c->force))
+			continue;
+		(void) cancel_row(c);
+		live++;
+	}
+	pfree(ids);
+	return live;
+}
+
+/*
  * cancel(id, reason, cascade, force) -> 'cancelled' | 'requested'
  */
 Datum
@@ -127,13 +151,12 @@ gd_cancel(PG_FUNCTION_ARGS)
 	gd_scan_begin(&c.by_id, c.instances, GD_INSTANCES_PKEY);
 	if (cascade)
 	{
-		int64	   *ids;
-		int			n = cancel_descendants(&c, id, &ids);
-
-		for (int i = 0; i < n; i++)
-			if (gd_instance_lock(&c.by_id, c.row, ids[i], true) == GD_LOCKED &&
-				!gd_status_is_terminal(gd_instance_status(c.row)))
-				(void) cancel_row(&c);
+		/* One that we waited for may have had more children meanwhile. */
+		while (cancel_descendants(&c, id) > 0)
+		{
+			gd_table_flush();
+			gd_scan_refresh(&c.by_id);
+		}
 	}
 	if (gd_instance_lock(&c.by_id, c.row, id, true) != GD_LOCKED)
 		ereport(ERROR,

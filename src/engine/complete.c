@@ -509,6 +509,7 @@ batch_read(Jsonb *outcomes, TimestampTz now, Entry *entries, GdResult *results)
 		{
 			results[ord].result = psprintf("invalid: %s", fault.message);
 			results[ord].sqlerrcode = fault.sqlerrcode;
+			results[ord].hint = fault.hint;
 		}
 		else
 		{
@@ -538,6 +539,7 @@ batch_report(Completion *c, const Entry *entry, GdResult *result)
 	}
 	result->result = "stale";
 	result->sqlerrcode = GD_ERRCODE_STALE_CLAIM;
+	result->hint = STALE_HINT;
 	if (entry->fence == GD_FENCE_CANCEL &&
 		gd_instance_fence(&c->by_id, c->row, &entry->token, true) == GD_FENCE_CANCEL)
 		complete_cancel(c);
@@ -614,16 +616,11 @@ gd_complete_and_take(PG_FUNCTION_ARGS)
 	gd_pick_request(fcinfo, 1, &request);
 	n = gd_complete_batch(outcomes, &results);
 	for (int i = 0; i < n; i++)
-		if (results[i].sqlerrcode == GD_ERRCODE_STALE_CLAIM)
-			ereport(ERROR,
-					(errcode(GD_ERRCODE_STALE_CLAIM),
-					 errmsg("outcome %d: the claim of instance %lld is stale",
-							i + 1, (long long) results[i].id),
-					 errhint(STALE_HINT)));
-		else if (results[i].sqlerrcode != 0)
+		if (results[i].sqlerrcode != 0)
 			ereport(ERROR,
 					(errcode(results[i].sqlerrcode),
-					 errmsg("outcome %d is %s", i + 1, results[i].result)));
+					 errmsg("outcome %d is %s", i + 1, results[i].result),
+					 results[i].hint ? errhint("%s", results[i].hint) : 0));
 	return gd_pick_return(fcinfo, &request);
 }
 

@@ -15,6 +15,7 @@ typedef struct GdResult
 	int64		id;				/* the instance; 0 if the token names none */
 	const char *result;			/* committed, stale, or invalid: and why */
 	int			sqlerrcode;		/* 0 if committed */
+	const char *hint;			/* or NULL */
 } GdResult;
 
 extern int	gd_complete_batch(Jsonb *outcomes, GdResult **results);

@@ -39,17 +39,32 @@ static Cursor cursors[NCURSORS];
 static int	next_victim = 0;
 
 static void
+cursors_forget(void)
+{
+	for (int i = 0; i < NCURSORS; i++)
+		cursors[i].until = 0;
+}
+
+static void
 cursor_xact_callback(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_ABORT)
-		for (int i = 0; i < NCURSORS; i++)
-			cursors[i].until = 0;
+		cursors_forget();
+}
+
+static void
+cursor_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+						void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		cursors_forget();
 }
 
 void
 gd_cursor_init(void)
 {
 	RegisterXactCallback(cursor_xact_callback, NULL);
+	RegisterSubXactCallback(cursor_subxact_callback, NULL);
 }
 
 static Cursor *
@@ -72,7 +87,7 @@ gd_cursor_get(const text *queue, TimestampTz now, GdPlace *place)
 {
 	Cursor	   *cursor = cursor_find(queue);
 
-	if (cursor && cursor->until < now)
+	if (cursor && (cursor->until < now || cursor->until > now + CURSOR_MS * INT64CONST(1000)))
 	{
 		cursor->until = 0;
 		cursor = NULL;

@@ -17,10 +17,8 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "lib/stringinfo.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
 #include "clock.h"
@@ -142,6 +140,24 @@ effects_apply_sorted(List *due)
 }
 
 /*
+ * effect_settled: can it never be due again?  What was applied at the level
+ * that queued it, or at one above, goes or stays with its queueing.
+ */
+static bool
+effect_settled(const GdEffect *effect)
+{
+	return effect->applied_level != 0 && effect->applied_level <= effect->queued_level;
+}
+
+static void
+effect_free(GdEffect *effect)
+{
+	if (effect->blocked_on)
+		pfree(effect->blocked_on);
+	pfree(effect);
+}
+
+/*
  * gd_effects_apply: apply what is due.
  *
  * May wait for a parent's row lock; never for a key.
@@ -173,12 +189,12 @@ gd_effects_apply(void)
 	MemoryContextDelete(context);
 	list_free(due);
 
-	/* At the top level nothing can take them back but the transaction. */
-	if (GetCurrentTransactionNestLevel() == 1)
-	{
-		list_free_deep(effects);
-		effects = NIL;
-	}
+	foreach(cell, effects)
+		if (effect_settled(lfirst(cell)))
+		{
+			effect_free(lfirst(cell));
+			effects = foreach_delete_current(effects, cell);
+		}
 }
 
 static void
@@ -220,8 +236,16 @@ effects_subxact_callback(SubXactEvent event, SubTransactionId mine,
 
 		if (event == SUBXACT_EVENT_COMMIT_SUB)
 		{
+			/* Others may be being applied right now, and are left alone. */
+			if (effect->queued_level < level && effect->applied_level < level)
+				continue;
 			effect->queued_level = Min(effect->queued_level, level - 1);
 			effect->applied_level = Min(effect->applied_level, level - 1);
+			if (effect_settled(effect))
+			{
+				effects = foreach_delete_current(effects, cell);
+				effect_free(effect);
+			}
 		}
 		else if (effect->queued_level >= level)
 			effects = foreach_delete_current(effects, cell);

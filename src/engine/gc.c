@@ -4,8 +4,8 @@
  *
  * A terminal child whose parent is not terminal is spared, since the parent
  * may still look at it (GD-261).  Signals go with their instance; children of
- * a deleted parent lose the link.  What triggers and the foreign key do for SQL is done
- * here because the direct path runs no triggers.
+ * a deleted parent lose the link.  What triggers and the foreign key do for
+ * SQL is done here because the direct path runs no triggers.
  *
  * Locks: the row and its children, and whatever is locked by others is left
  * to the next pass.
@@ -61,14 +61,11 @@ gc_spared(Gc *gc, TupleTableSlot *slot)
 }
 
 /*
- * gc_unlink_children: take the link from every child of the row; false, and
- * nothing to be deleted now, if another transaction has one of them locked.
- *
- * A child that this pass has deleted already is gone, one that it has
- * unlinked cannot be met again.
+ * gc_children: lock every child of a row, or take the link from every child;
+ * false as soon as another transaction has one locked.
  */
 static bool
-gc_unlink_children(Gc *gc, int64 id)
+gc_children(Gc *gc, int64 id, bool unlink)
 {
 	gd_scan_int8(&gc->by_parent, 1, id);
 	gd_scan_start(&gc->by_parent);
@@ -76,6 +73,8 @@ gc_unlink_children(Gc *gc, int64 id)
 	{
 		if (gd_row_lock(gc->child, &gc->by_parent.slot->tts_tid, false) != GD_LOCKED)
 			return false;
+		if (!unlink)
+			continue;
 		gd_row_set_null(gc->child, INST_PARENT_ID);
 		gd_row_set(gc->child, INST_JOINS_BARRIER, Int32GetDatum(0));
 		gd_row_update(gc->child);
@@ -108,10 +107,11 @@ gc_pass(TimestampTz finished_before, int max_rows)
 
 		/* The newest version: this pass may have unlinked it from its parent. */
 		if (gc_spared(&gc, scan.slot) ||
-			gd_instance_lock(&gc.by_id, gc.row, id, false) != GD_LOCKED ||
+			!gd_instance_find(&gc.by_id, id) ||
+			gd_row_lock_delete(gc.row, &gc.by_id.slot->tts_tid) != GD_LOCKED ||
 			!gc_is_due(gc.row, finished_before))
 			continue;
-		if (gc_unlink_children(&gc, id))
+		if (gc_children(&gc, id, false) && gc_children(&gc, id, true))
 		{
 			gd_inbox_drop(id);
 			gd_row_delete(gc.row);

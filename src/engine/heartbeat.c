@@ -10,6 +10,7 @@
 
 #include "fmgr.h"
 #include "funcapi.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -20,16 +21,27 @@
 
 PG_FUNCTION_INFO_V1(gd_heartbeat);
 
-/*
- * heartbeat_extend: give a held row its new lease.
- */
-static void
-heartbeat_extend(GdRow *row, const Interval *ttl, TimestampTz now)
+/* The lease of the queue asked for last. */
+typedef struct QueueTtl
 {
-	if (ttl == NULL)
-		ttl = gd_queue_lease_ttl(gd_instance_text(row, INST_QUEUE));
-	gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(gd_later(now, ttl)));
-	gd_row_update(row);
+	text	   *queue;			/* NULL at first */
+	Interval   *ttl;
+} QueueTtl;
+
+/*
+ * heartbeat_ttl: how long a row's new lease lasts where the call does not say.
+ */
+static const Interval *
+heartbeat_ttl(GdRow *row, QueueTtl *last)
+{
+	text	   *queue = gd_instance_text(row, INST_QUEUE);
+
+	if (last->queue == NULL || !gd_text_equal(last->queue, queue))
+	{
+		last->queue = DatumGetTextPCopy(PointerGetDatum(queue));
+		last->ttl = gd_queue_lease_ttl(queue);
+	}
+	return last->ttl;
 }
 
 /*
@@ -41,6 +53,7 @@ gd_heartbeat(PG_FUNCTION_ARGS)
 	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
 	TimestampTz now = gd_now();
 	Interval   *ttl = NULL;
+	QueueTtl	last = {NULL, NULL};
 	GdTokens	tokens;
 	GdTable    *instances;
 	GdRow	   *row;
@@ -65,7 +78,12 @@ gd_heartbeat(PG_FUNCTION_ARGS)
 		bool		nulls[3] = {false};
 
 		if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
-			heartbeat_extend(row, ttl, now);
+		{
+			const Interval *lease = ttl ? ttl : heartbeat_ttl(row, &last);
+
+			gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(gd_later(now, lease)));
+			gd_row_update(row);
+		}
 		values[0] = UUIDPGetDatum(tokens.tokens[i]);
 		values[1] = BoolGetDatum(fence != GD_FENCE_STALE);
 		values[2] = BoolGetDatum(fence == GD_FENCE_CANCEL);

@@ -2,8 +2,8 @@
  * inbox.h
  *		The signals of an instance.
  *
- * All functions but gd_inbox_page and gd_inbox_collect need the instance's
- * row lock, which stands for its inbox.
+ * What writes needs the instance's row lock, which stands for its inbox; only
+ * gd_inbox_collect and what loads an inbox for a job do without.
  */
 #ifndef GEN_DURABLE_INBOX_H
 #define GEN_DURABLE_INBOX_H

@@ -59,7 +59,6 @@ insert_fill(GdRow *row, const GdInsertItem *item, ArrayType *live_scope, Timesta
 {
 	const GdSpec *spec = item->spec;
 	ArrayType  *scope = spec->scope ? spec->scope : live_scope;
-	GdPlace		place = {(int16) spec->priority, spec->eligible_at, item->id};
 
 	gd_row_clear(row);
 	gd_row_set(row, INST_ID, Int64GetDatum(item->id));
@@ -72,7 +71,6 @@ insert_fill(GdRow *row, const GdInsertItem *item, ArrayType *live_scope, Timesta
 	gd_row_set(row, INST_PRIORITY, Int16GetDatum((int16) spec->priority));
 	insert_set_text(row, INST_CONCURRENCY_KEY, spec->concurrency_key);
 	gd_row_set(row, INST_ELIGIBLE_AT, TimestampTzGetDatum(spec->eligible_at));
-	gd_cursor_runnable(spec->queue, &place);
 	gd_row_set(row, INST_ATTEMPT, Int32GetDatum(0));
 	gd_row_set(row, INST_CRASHES, Int32GetDatum(0));
 	insert_set_text(row, INST_RATE_LIMIT, spec->rate_limit);
@@ -151,10 +149,14 @@ gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems, TimestampTz
 	/* Those that hold no key wait for nobody and hinder nobody. */
 	for (int i = 0; i < nitems; i++)
 	{
+		GdPlace		place;
+
 		CHECK_FOR_INTERRUPTS();
 		items[i].id = gd_table_next_id(instances);
 		items[i].created = true;
 		insert_fill(chunk[nchunk], &items[i], live_scope, now);
+		place = gd_instance_place(chunk[nchunk]);
+		gd_cursor_runnable(items[i].spec->queue, &place);
 		if (!GD_IS_NULL(chunk[nchunk], INST_CORRELATION_GUARD))
 			keyed[nkeyed++] = (InsertOrder) {items[i].spec->correlation_key, i};
 		else if (++nchunk == chunk_size)

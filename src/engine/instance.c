@@ -66,9 +66,17 @@ gd_instance_find(GdScan *by_id, int64 id)
 GdLockResult
 gd_instance_lock(GdScan *by_id, GdRow *row, int64 id, bool wait)
 {
+	GdLockResult result;
+
 	if (!gd_instance_find(by_id, id))
 		return GD_LOCK_GONE;
-	return gd_row_lock(row, &by_id->slot->tts_tid, wait);
+	result = gd_row_lock(row, &by_id->slot->tts_tid, wait);
+	if (result == GD_LOCK_BUSY && wait)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("instance %lld was changed by the running command", (long long) id),
+				 errhint("Call the function in a statement of its own.")));
+	return result;
 }
 
 static bool
@@ -225,14 +233,15 @@ instance_write_with_key(GdRow *row)
 	{
 		ErrorData  *error;
 
+		/* Whatever it is, the subtransaction that was begun here must end here. */
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
-		if (error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
-			PG_RE_THROW();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
+		if (error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
+			ReThrowError(error);
 		FreeErrorData(error);
 
 		row->tid = tid;

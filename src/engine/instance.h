@@ -60,6 +60,16 @@ gd_instance_place(GdRow *row)
 	};
 }
 
+/* Does row a sort before row b of the same queue? */
+static inline bool
+gd_instance_before(GdRow *a, GdRow *b)
+{
+	GdPlace		at = gd_instance_place(a);
+	GdPlace		bt = gd_instance_place(b);
+
+	return gd_place_compare(&at, &bt) < 0;
+}
+
 static inline int64
 gd_instance_id(GdRow *row)
 {

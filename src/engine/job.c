@@ -20,8 +20,23 @@ gd_job_loader_begin(GdJobLoader *loader, GdTable *instances)
 	loader->signals = gd_table_open_read(GD_SIGNALS);
 	gd_scan_begin(&loader->inboxes, loader->signals, GD_SIGNALS_INBOX);
 	gd_scan_begin(&loader->children, instances, GD_INSTANCES_PARENT);
-	loader->any_signals = RelationGetNumberOfBlocks(loader->signals->rel) > 0;
+	gd_job_loader_refresh(loader);
 	loader->none = DirectFunctionCall1(jsonb_in, CStringGetDatum("[]"));
+}
+
+/*
+ * gd_job_loader_refresh: see what was committed since.
+ *
+ * To be called after each snapshot under which candidates are looked for: a
+ * row that a signal or its last child has woken must be handed that signal
+ * and that child.
+ */
+void
+gd_job_loader_refresh(GdJobLoader *loader)
+{
+	gd_scan_refresh(&loader->inboxes);
+	gd_scan_refresh(&loader->children);
+	loader->any_signals = RelationGetNumberOfBlocks(loader->signals->rel) > 0;
 }
 
 void

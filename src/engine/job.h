@@ -41,6 +41,7 @@ typedef struct GdJobLoader
 } GdJobLoader;
 
 extern void gd_job_loader_begin(GdJobLoader *loader, GdTable *instances);
+extern void gd_job_loader_refresh(GdJobLoader *loader);
 extern void gd_job_loader_end(GdJobLoader *loader);
 extern void gd_job_load(GdJobLoader *loader, GdRow *row, GdJob *job);
 extern void gd_job_finish(GdRow *row, GdJob *job);

@@ -30,9 +30,9 @@
 static int	keylocks_held = 0;
 
 static void
-keylocks_forget(void *arg)
+keylock_gone(void *arg)
 {
-	keylocks_held = 0;
+	keylocks_held--;
 }
 
 static void
@@ -74,14 +74,12 @@ gd_key_try_lock(const char *kind, const text *key)
 	result = LockAcquire(&tag, ExclusiveLock, false, true);
 	if (result == LOCKACQUIRE_OK)
 	{
-		if (keylocks_held == 0)
-		{
-			MemoryContextCallback *callback =
-				MemoryContextAllocZero(TopTransactionContext, sizeof(MemoryContextCallback));
+		/* The lock goes with the subtransaction that took it, and so does this. */
+		MemoryContextCallback *callback =
+			MemoryContextAllocZero(CurTransactionContext, sizeof(MemoryContextCallback));
 
-			callback->func = keylocks_forget;
-			MemoryContextRegisterResetCallback(TopTransactionContext, callback);
-		}
+		callback->func = keylock_gone;
+		MemoryContextRegisterResetCallback(CurTransactionContext, callback);
 		keylocks_held++;
 	}
 	return result != LOCKACQUIRE_NOT_AVAIL;

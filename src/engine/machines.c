@@ -65,6 +65,7 @@ gd_machine_read(const text *name, int version, GdMachine *machine)
 	GdScan		scan;
 
 	machine->name = cstring_to_text_with_len(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
+	machine->newest = version == GD_NEWEST_VERSION;
 	gd_scan_begin(&scan, fsms, GD_FSMS_PKEY);
 	if (machine_find(&scan, name, version))
 	{

@@ -14,6 +14,7 @@ typedef struct GdMachine
 {
 	text	   *name;
 	int			version;
+	bool		newest;			/* was it asked for as the newest? */
 	text	   *queue;
 	text	   *initial;
 	int			max_attempts;

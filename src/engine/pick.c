@@ -91,7 +91,8 @@ pick_claim(Pick *pick, GdRow *row, bool locked)
 }
 
 /*
- * pick_candidate: claim, block or pass over the row that a scan stands on.
+ * pick_candidate: claim, block or pass over the row that a scan stands on and
+ * that is loaded.
  */
 static void
 pick_candidate(Pick *pick, TupleTableSlot *slot)
@@ -103,18 +104,22 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 	if (hold == GD_HOLD_OTHER)
 		return;
 	/* Most rows have no keys and are held by nobody: spare them the lock. */
-	gd_row_load(pick->row, slot);
 	if (hold == GD_HOLD_NONE && gd_admit_free(pick->row) &&
 		pick_claim(pick, pick->row, false))
 		return;
 
-	if (gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
+	if (gd_admit_busy(&pick->admission, pick->row) ||
+		gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
 		return;
 	result = gd_admit(&pick->admission, pick->row, &blocked_on);
 	if (result == GD_ADMIT)
 		(void) pick_claim(pick, pick->row, true);
 	else if (result == GD_ADMIT_HEAD)
+	{
+		/* It was found under a snapshot of its own. */
+		gd_job_loader_refresh(&pick->loader);
 		(void) pick_claim(pick, pick->admission.head, true);
+	}
 	if (result == GD_REFUSE || result == GD_ADMIT_HEAD)
 	{
 		gd_blocked_mark(pick->row, blocked_on, pick->now);
@@ -126,17 +131,6 @@ static bool
 pick_wants_more(const Pick *pick)
 {
 	return pick->njobs < pick->request->batch && pick->marks_left > 0;
-}
-
-static GdPlace
-pick_place(GdTable *instances, TupleTableSlot *slot)
-{
-	return (GdPlace)
-	{
-		.priority = DatumGetInt16(gd_slot_datum(instances, slot, INST_PRIORITY)),
-			.eligible_at = DatumGetTimestampTz(gd_slot_datum(instances, slot, INST_ELIGIBLE_AT)),
-			.id = DatumGetInt64(gd_slot_datum(instances, slot, INST_ID))
-	};
 }
 
 static int64
@@ -161,8 +155,10 @@ pick_walk(Pick *pick, GdScan *scan, bool from_head)
 
 	while (pick_wants_more(pick) && gd_scan_next(scan))
 	{
-		GdPlace		next = pick_place(pick->instances, scan->slot);
+		GdPlace		next;
 
+		gd_row_load(pick->row, scan->slot);
+		next = gd_instance_place(pick->row);
 		if (next.eligible_at > pick->now)
 		{
 			result = next.priority;
@@ -210,6 +206,7 @@ pick_scan(Pick *pick)
 	GdPlace		place;
 
 	gd_scan_begin(&scan, pick->instances, GD_INSTANCES_PICK);
+	gd_job_loader_refresh(&pick->loader);
 	if (gd_cursor_get(pick->request->queue, pick->now, &place))
 	{
 		int			priority;
@@ -227,6 +224,7 @@ pick_scan(Pick *pick)
 		{
 			gd_table_flush();
 			gd_scan_refresh(&scan);
+			gd_job_loader_refresh(&pick->loader);
 		}
 	}
 	pick_priorities(pick, &scan, PG_INT16_MIN);

@@ -81,7 +81,8 @@ void
 gd_spec_machine(GdSpec *spec, GdMachine *machine)
 {
 	if (machine->name == NULL || !gd_text_equal(machine->name, spec->fsm) ||
-		(spec->fsm_version != GD_NEWEST_VERSION && spec->fsm_version != machine->version))
+		(spec->fsm_version == GD_NEWEST_VERSION ? !machine->newest :
+		 spec->fsm_version != machine->version))
 		gd_machine_read(spec->fsm, spec->fsm_version, machine);
 	spec->fsm_version = machine->version;
 	if (spec->step == NULL)

@@ -1,5 +1,5 @@
 -- What a client calls: enqueue instances and talk to them.
--- C functions resolve every name by OID and pin search_path themselves where they run SQL, so they carry no SET clause.
+-- The C functions run no SQL and look everything up in the extension's schema, so they need no SET search_path.
 
 CREATE FUNCTION gen_durable.insert(
   fsm text, state jsonb DEFAULT '{}', step text DEFAULT NULL, fsm_version int DEFAULT NULL, queue text DEFAULT NULL,

@@ -103,6 +103,7 @@ COMMENT ON SEQUENCE gen_durable.instances_id_seq IS 'Ids of instances.';
 COMMENT ON SEQUENCE gen_durable.signals_id_seq IS 'Ids of signals.';
 
 COMMENT ON CONSTRAINT instances_pkey ON gen_durable.instances IS 'One row an id.';
+COMMENT ON CONSTRAINT instances_id_check ON gen_durable.instances IS 'Ids fit into a token; 0 stands for none.';
 COMMENT ON CONSTRAINT instances_parent_fkey ON gen_durable.instances IS 'A child outlives its parent and loses the link (GD-263).';
 COMMENT ON CONSTRAINT instances_weight_check ON gen_durable.instances IS 'Weights are finite and above zero (D-12).';
 COMMENT ON CONSTRAINT instances_counts_check ON gen_durable.instances IS 'Counts are not negative.';

@@ -15,11 +15,11 @@ COMMENT ON FUNCTION gen_durable.reclaim IS
   'Takes back, at a worker''s start, the claims of its dead predecessors: of this queue, by workers whose name starts with prefix, with less than margin of lease left.';
 
 CREATE FUNCTION gen_durable.gc(retention interval DEFAULT NULL, batch int DEFAULT NULL)
-RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'gd_gc';
+RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_gc';
 COMMENT ON FUNCTION gen_durable.gc IS
   'Deletes instances that ended longer than retention ago, at most batch; children of a live parent stay. Returns how many.';
 
 CREATE FUNCTION gen_durable.tick(OUT reaped bigint, OUT timeouts bigint, OUT promoted bigint, OUT collected bigint)
-RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'gd_tick';
+RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_tick';
 COMMENT ON FUNCTION gen_durable.tick IS
   'Every kind of maintenance once, for servers without the background processes: call it every few seconds.';

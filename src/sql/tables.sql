@@ -44,6 +44,8 @@ CREATE TABLE gen_durable.instances (
   state               jsonb NOT NULL DEFAULT '{}',
   result              jsonb,
   CONSTRAINT instances_pkey PRIMARY KEY (id),
+  -- 0 stands for none, and a token has 60 bits for the id.
+  CONSTRAINT instances_id_check CHECK (id BETWEEN 1 AND 1152921504606846975),
   CONSTRAINT instances_parent_fkey FOREIGN KEY (parent_id) REFERENCES gen_durable.instances (id) ON DELETE SET NULL,
   CONSTRAINT instances_weight_check CHECK (weight > 0 AND weight < 'infinity'),
   CONSTRAINT instances_counts_check CHECK (attempt >= 0 AND crashes >= 0 AND children_pending >= 0),
@@ -60,7 +62,8 @@ CREATE INDEX instances_pick ON gen_durable.instances (queue, priority, eligible_
   WHERE status = 'runnable' AND blocked_on IS NULL;
 CREATE INDEX instances_blocked ON gen_durable.instances (blocked_on, queue, priority, eligible_at, id) WITH (deduplicate_items = off)
   WHERE blocked_on IS NOT NULL;
-CREATE INDEX instances_promoted ON gen_durable.instances (promoted_on, queue) WHERE promoted_on IS NOT NULL;
+CREATE INDEX instances_promoted ON gen_durable.instances (promoted_on, queue, priority, eligible_at, id) WITH (deduplicate_items = off)
+  WHERE promoted_on IS NOT NULL;
 CREATE INDEX instances_lease ON gen_durable.instances (lease_expires_at) WHERE status = 'executing';
 CREATE INDEX instances_deadline ON gen_durable.instances (await_deadline)
   WHERE status = 'awaiting_signal' AND await_deadline IS NOT NULL;
