@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep time);
 
-our @EXPORT = qw(settings new_node install image broken hold send_async kill_backend await_restart start_again wait_until slurp);
+our @EXPORT = qw(settings new_node install image broken hold send_async kill_backend await_restart kill_postmaster start_again wait_until slurp);
 
 # Lines of configuration by which a server finds the extension.
 sub settings
@@ -101,6 +101,21 @@ sub kill_backend
 	my $offset = -s $node->logfile;
 	kill('KILL', $pid) or die "no backend $pid to kill";
 	await_restart($node, $offset);
+	return;
+}
+
+# SIGKILL for the postmaster. Where nobody collects it (in a container whose first process is no init) its zombie looks
+# alive to the next start, so its lock files are taken away; the interlock on shared memory stays.
+sub kill_postmaster
+{
+	my ($node) = @_;
+	my $pid_file = $node->data_dir . '/postmaster.pid';
+	my ($pid) = split /\n/, slurp($pid_file);
+	$node->kill9;
+	wait_until('the postmaster is gone', sub {
+		return 1 unless kill(0, $pid);
+		return -r "/proc/$pid/stat" && slurp("/proc/$pid/stat") =~ /\) Z / });
+	unlink $pid_file, $node->host . '/.s.PGSQL.' . $node->port . '.lock';
 	return;
 }
 

@@ -22,13 +22,7 @@ for my $how ('immediate', 'kill')
 	my $token = $q->("SELECT token FROM gen_durable.pick('q', 'first', 10, '1 minute')");
 	is($q->($pick), '-', "$how: the key is held");
 
-	if ($how eq 'immediate') { $node->stop('immediate') }
-	else
-	{
-		my $postmaster = (split /\n/, slurp($node->data_dir . '/postmaster.pid'))[0];
-		$node->kill9;
-		wait_until('the postmaster is gone', sub { !kill(0, $postmaster) });
-	}
+	$how eq 'immediate' ? $node->stop('immediate') : kill_postmaster($node);
 	start_again($node);
 
 	is($q->("SELECT fsm || ' ' || status || ' ' || locked_by FROM gen_durable.instances WHERE status = 'executing'"),
