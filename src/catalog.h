@@ -86,7 +86,8 @@ typedef struct GdCatalog
 {
 	Oid			table[GD_NTABLES];
 	Oid			index[GD_NINDEXES];
-	Oid			sequence[GD_NTABLES];	/* of the id column, where there is one */
+	Oid			sequence[GD_NTABLES];	/* of the id column, where there is
+										 * one */
 	AttrNumber	attno[GD_NTABLES][GD_MAX_COLUMNS];
 	Oid			status_type;
 	Oid			status[GD_NSTATUSES];	/* the labels' OIDs */

@@ -35,14 +35,16 @@
 
 typedef struct GdTableState
 {
-	MemoryContext context;		/* holds all below; of the session once in states[] */
+	MemoryContext context;		/* holds all below; of the session once in
+								 * states[] */
 	GdTableId	id;
 	uint64		generation;		/* of the catalog that it was built from */
 	bool		in_use;
 	bool		kept;			/* for the next call */
 	bool		plain;			/* only btree indexes on columns */
 	Oid		   *index_oids;		/* of rri's indexes */
-	bool	   *moving;			/* does each index's entry move with an update? */
+	bool	   *moving;			/* does each index's entry move with an
+								 * update? */
 	int			nest_level;		/* of the transaction that uses it */
 	TupleDesc	desc;			/* a copy that belongs to no relation */
 	EState	   *estate;
@@ -420,8 +422,8 @@ gd_slot_hold(TupleTableSlot *slot)
 		return GD_HOLD_OTHER;
 
 	/*
-	 * A change that the scan's snapshot does not see is a recent one; an older
-	 * id is one that was read while the header changed.
+	 * A change that the scan's snapshot does not see is a recent one; an
+	 * older id is one that was read while the header changed.
 	 */
 	if (!HEAP_XMAX_IS_LOCKED_ONLY(infomask) &&
 		TransactionIdFollowsOrEquals(xmax, TransactionXmin) && TransactionIdDidCommit(xmax))

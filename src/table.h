@@ -65,8 +65,10 @@ typedef struct GdScan
 
 typedef enum GdLockResult
 {
-	GD_LOCKED,					/* locked, and the row holds its newest version */
-	GD_LOCK_BUSY,				/* another transaction holds or has just changed it */
+	GD_LOCKED,					/* locked, and the row holds its newest
+								 * version */
+	GD_LOCK_BUSY,				/* another transaction holds or has just
+								 * changed it */
 	GD_LOCK_GONE				/* it was deleted */
 } GdLockResult;
 
@@ -74,7 +76,8 @@ typedef enum GdLockResult
 typedef enum GdHold
 {
 	GD_HOLD_NONE,				/* nobody has locked or changed it */
-	GD_HOLD_OTHER,				/* a transaction that has not ended, or has just changed it */
+	GD_HOLD_OTHER,				/* a transaction that has not ended, or has
+								 * just changed it */
 	GD_HOLD_UNSURE				/* only locking it tells */
 } GdHold;
 

@@ -61,9 +61,11 @@ admit_key(GdAdmission *admission, const text *key)
 
 	if (admission->keys == NULL)
 	{
-		HASHCTL		ctl = {.keysize = sizeof(name), .entrysize = sizeof(AdmitKey),
-		.hcxt = CurrentMemoryContext};
+		HASHCTL		ctl;
 
+		ctl.keysize = sizeof(name);
+		ctl.entrysize = sizeof(AdmitKey);
+		ctl.hcxt = CurrentMemoryContext;
 		admission->keys = hash_create("gen_durable pick keys", 64, &ctl,
 									  HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
 	}

@@ -14,9 +14,11 @@
 typedef enum GdAdmitResult
 {
 	GD_ADMIT,					/* claim it */
-	GD_ADMIT_HEAD,				/* another row's turn: claim that one, block this one */
+	GD_ADMIT_HEAD,				/* another row's turn: claim that one, block
+								 * this one */
 	GD_REFUSE,					/* block it */
-	GD_PASS						/* leave it as it is; another pick is at its key */
+	GD_PASS						/* leave it as it is; another pick is at its
+								 * key */
 } GdAdmitResult;
 
 /* What one pick learnt about keys. */

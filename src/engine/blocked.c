@@ -147,7 +147,8 @@ blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
 	const text *key = cstring_to_text_with_len(VARDATA_ANY(blocked_on) + prefix,
 											   VARSIZE_ANY_EXHDR(blocked_on) - prefix);
 	GdRow	   *row = gd_row_create(instances);
-	GdRow	   *turn = gd_row_create(instances);	/* whose turn it is already */
+	GdRow	   *turn = gd_row_create(instances);	/* whose turn it is
+													 * already */
 	text	   *queue = NULL;
 	int			promoted = 0;
 	GdScan		scan;

@@ -166,7 +166,7 @@ complete_await(Completion *c, const GdOutcome *outcome)
 {
 	GdRow	   *row = c->row;
 	ArrayType  *handed = GD_IS_NULL(row, INST_HANDED) ? NULL :
-		DatumGetArrayTypeP(GD_VALUE(row, INST_HANDED));
+	DatumGetArrayTypeP(GD_VALUE(row, INST_HANDED));
 
 	complete_go_on(row, outcome);
 	gd_instance_to_runnable(row, c->now);
@@ -499,7 +499,7 @@ batch_read(Jsonb *outcomes, TimestampTz now, Entry *entries, GdResult *results)
 
 	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
 	{
-		Entry *entry = &entries[n];
+		Entry	   *entry = &entries[n];
 		GdFault		fault = {0};
 
 		if (token != WJB_ELEM)
@@ -553,7 +553,7 @@ int
 gd_complete_batch(Jsonb *outcomes, GdResult **results)
 {
 	int			n = JB_ROOT_COUNT(outcomes);
-	Entry *entries = palloc0(sizeof(Entry) * Max(n, 1));
+	Entry	   *entries = palloc0(sizeof(Entry) * Max(n, 1));
 	Completion	c;
 	int			nentries;
 

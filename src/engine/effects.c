@@ -171,8 +171,10 @@ gd_effects_apply(void)
 	ListCell   *cell;
 
 	foreach(cell, effects)
+	{
 		if (((GdEffect *) lfirst(cell))->applied_level == 0)
 			due = lappend(due, lfirst(cell));
+	}
 	if (due == NIL)
 		return;
 
@@ -190,11 +192,13 @@ gd_effects_apply(void)
 	list_free(due);
 
 	foreach(cell, effects)
+	{
 		if (effect_settled(lfirst(cell)))
 		{
 			effect_free(lfirst(cell));
 			effects = foreach_delete_current(effects, cell);
 		}
+	}
 }
 
 static void

@@ -56,8 +56,8 @@ gc_spared(Gc *gc, TupleTableSlot *slot)
 
 	return !no_parent && gd_instance_find(&gc->by_id, DatumGetInt64(parent)) &&
 		!gd_status_is_terminal(gd_status_of(DatumGetObjectId(gd_slot_datum(gc->instances,
-																		  gc->by_id.slot,
-																		  INST_STATUS))));
+																		   gc->by_id.slot,
+																		   INST_STATUS))));
 }
 
 /*
@@ -159,7 +159,7 @@ Datum
 gd_gc(PG_FUNCTION_ARGS)
 {
 	Interval   *retention = PG_ARGISNULL(0) ? gd_interval_from_ms(gd_gc_retention * 1000.0) :
-		PG_GETARG_INTERVAL_P(0);
+	PG_GETARG_INTERVAL_P(0);
 	int			batch = PG_ARGISNULL(1) ? gd_gc_batch : gd_arg_positive(fcinfo, 1, "batch");
 
 	gd_writes("gen_durable.gc()");

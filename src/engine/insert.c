@@ -158,7 +158,10 @@ gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems, TimestampTz
 		place = gd_instance_place(chunk[nchunk]);
 		gd_cursor_runnable(items[i].spec->queue, &place);
 		if (!GD_IS_NULL(chunk[nchunk], INST_CORRELATION_GUARD))
-			keyed[nkeyed++] = (InsertOrder) {items[i].spec->correlation_key, i};
+		{
+			keyed[nkeyed].key = items[i].spec->correlation_key;
+			keyed[nkeyed++].index = i;
+		}
 		else if (++nchunk == chunk_size)
 		{
 			gd_rows_insert(instances, chunk, nchunk);

@@ -16,7 +16,8 @@ typedef struct GdInsertItem
 	GdSpec	   *spec;
 	int64		parent_id;		/* 0: none */
 	int			barrier;		/* of the parent */
-	int64		id;				/* out: the new row, or the occupant of its key */
+	int64		id;				/* out: the new row, or the occupant of its
+								 * key */
 	bool		created;		/* out */
 } GdInsertItem;
 

@@ -233,7 +233,10 @@ instance_write_with_key(GdRow *row)
 	{
 		ErrorData  *error;
 
-		/* Whatever it is, the subtransaction that was begun here must end here. */
+		/*
+		 * Whatever it is, the subtransaction that was begun here must end
+		 * here.
+		 */
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();

@@ -19,7 +19,8 @@
 typedef enum GdFence
 {
 	GD_FENCE_HELD,				/* the token is the row's; the row is locked */
-	GD_FENCE_CANCEL,			/* likewise, but its cancellation was asked for */
+	GD_FENCE_CANCEL,			/* likewise, but its cancellation was asked
+								 * for */
 	GD_FENCE_STALE,				/* not the row's token, or no row */
 	GD_FENCE_BUSY				/* held, but locked by another transaction */
 } GdFence;
@@ -52,12 +53,12 @@ gd_instance_set_status(GdRow *row, GdStatus status)
 static inline GdPlace
 gd_instance_place(GdRow *row)
 {
-	return (GdPlace)
-	{
-		.priority = DatumGetInt16(GD_VALUE(row, INST_PRIORITY)),
-			.eligible_at = DatumGetTimestampTz(GD_VALUE(row, INST_ELIGIBLE_AT)),
-			.id = DatumGetInt64(GD_VALUE(row, INST_ID))
-	};
+	GdPlace		place;
+
+	place.priority = DatumGetInt16(GD_VALUE(row, INST_PRIORITY));
+	place.eligible_at = DatumGetTimestampTz(GD_VALUE(row, INST_ELIGIBLE_AT));
+	place.id = DatumGetInt64(GD_VALUE(row, INST_ID));
+	return place;
 }
 
 /* Does row a sort before row b of the same queue? */

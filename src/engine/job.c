@@ -55,7 +55,7 @@ void
 gd_job_load(GdJobLoader *loader, GdRow *row, GdJob *job)
 {
 	ArrayType  *awaits = GD_IS_NULL(row, INST_AWAITS) ? NULL :
-		DatumGetArrayTypeP(GD_VALUE(row, INST_AWAITS));
+	DatumGetArrayTypeP(GD_VALUE(row, INST_AWAITS));
 	GdInbox		inbox = {loader->none, loader->none, NULL, NULL};
 
 	if (loader->any_signals && gd_inbox_load(&loader->inboxes, gd_instance_id(row), awaits, &inbox))

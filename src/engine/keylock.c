@@ -74,10 +74,14 @@ gd_key_try_lock(const char *kind, const text *key)
 	result = LockAcquire(&tag, ExclusiveLock, false, true);
 	if (result == LOCKACQUIRE_OK)
 	{
-		/* The lock goes with the subtransaction that took it, and so does this. */
-		MemoryContextCallback *callback =
-			MemoryContextAllocZero(CurTransactionContext, sizeof(MemoryContextCallback));
+		/*
+		 * The lock goes with the subtransaction that took it, and so does
+		 * this.
+		 */
+		MemoryContextCallback *callback;
 
+		callback = MemoryContextAllocZero(CurTransactionContext,
+										  sizeof(MemoryContextCallback));
 		callback->func = keylock_gone;
 		MemoryContextRegisterResetCallback(CurTransactionContext, callback);
 		keylocks_held++;

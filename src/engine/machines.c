@@ -88,8 +88,10 @@ gd_machine_read(const text *name, int version, GdMachine *machine)
 		machine->queue = cstring_to_text("default");
 		machine->initial = cstring_to_text("start");
 		machine->max_attempts = DEFAULT_MAX_ATTEMPTS;
-		machine->backoff_base = (Interval) {.time = DEFAULT_BACKOFF_BASE};
-		machine->backoff_cap = (Interval) {.time = DEFAULT_BACKOFF_CAP};
+		memset(&machine->backoff_base, 0, sizeof(Interval));
+		machine->backoff_base.time = DEFAULT_BACKOFF_BASE;
+		memset(&machine->backoff_cap, 0, sizeof(Interval));
+		machine->backoff_cap.time = DEFAULT_BACKOFF_CAP;
 		machine->max_crashes = DEFAULT_MAX_CRASHES;
 	}
 	gd_scan_end(&scan);

@@ -61,6 +61,7 @@ static const struct
 	int			required;
 	int			optional;
 }			outcome_shapes[GD_NOUTCOMES] = {
+
 	[GD_OUTCOME_NEXT] = {BIT(KEY_STEP), BIT(KEY_STATE) | BIT(KEY_RATE_LIMIT) | BIT(KEY_WEIGHT) |
 	BIT(KEY_CONCURRENCY_KEY) | BIT(KEY_DELAY) | BIT(KEY_INLINE_EXECUTION)},
 	[GD_OUTCOME_RETRY] = {0, BIT(KEY_DELAY) | BIT(KEY_STATE)},

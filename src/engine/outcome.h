@@ -32,7 +32,8 @@ typedef struct GdOutcome
 {
 	GdOutcomeKind kind;
 	text	   *step;			/* next, await, children */
-	bool		has_state;		/* next, retry, await, children; else it is kept */
+	bool		has_state;		/* next, retry, await, children; else it is
+								 * kept */
 	Datum		state;
 	text	   *rate_limit;		/* next */
 	double		weight;			/* next */

@@ -209,13 +209,15 @@ pick_scan(Pick *pick)
 	gd_job_loader_refresh(&pick->loader);
 	if (gd_cursor_get(pick->request->queue, pick->now, &place))
 	{
+		static const RegProcedure compare[] = {F_BTINT2CMP, F_TIMESTAMPTZ_CMP, F_BTINT8CMP};
+		Datum		values[lengthof(compare)];
 		int			priority;
 
+		values[0] = Int16GetDatum(place.priority);
+		values[1] = TimestampTzGetDatum(place.eligible_at);
+		values[2] = Int64GetDatum(place.id);
 		gd_scan_text(&scan, 1, pick->request->queue);
-		gd_scan_key_row(&scan, 2, 3, (RegProcedure[]) {F_BTINT2CMP, F_TIMESTAMPTZ_CMP, F_BTINT8CMP},
-						(Datum[]) {Int16GetDatum(place.priority),
-								   TimestampTzGetDatum(place.eligible_at),
-								   Int64GetDatum(place.id)});
+		gd_scan_key_row(&scan, 2, lengthof(compare), compare, values);
 		gd_scan_start(&scan);
 		priority = pick_walk(pick, &scan, false);
 		if (priority != NO_PRIORITY)

@@ -12,7 +12,8 @@
 
 typedef struct GdTokens
 {
-	pg_uuid_t **tokens;			/* in the order of the rows that they claim, once each */
+	pg_uuid_t **tokens;			/* in the order of the rows that they claim,
+								 * once each */
 	int			n;
 } GdTokens;
 
