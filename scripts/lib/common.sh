@@ -98,7 +98,7 @@ undo() {
   end_started
   cd /
   if [ -n "$KEEP" ] && [ -e "$WORK/data/postmaster.pid" ]; then
-    server_describe
+    server_describe >&2
   else
     servers_stop
     rm -rf "$WORK"
