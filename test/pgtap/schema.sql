@@ -121,7 +121,7 @@ SELECT set_eq($$SELECT regexp_replace(pg_get_indexdef(x.indexrelid), '^CREATE (.
   ('instances_pkey: UNIQUE instances (id)'),
   ('instances_pick: instances (queue, priority, eligible_at, id) WITH (deduplicate_items=off) WHERE ((status = ''runnable''::gen_durable.durable_status) AND (blocked_on IS NULL))'),
   ('instances_blocked: instances (blocked_on, queue, priority, eligible_at, id) WITH (deduplicate_items=off) WHERE (blocked_on IS NOT NULL)'),
-  ('instances_promoted: instances (promoted_on, queue) WHERE (promoted_on IS NOT NULL)'),
+  ('instances_promoted: instances (promoted_on, queue, priority, eligible_at, id) WITH (deduplicate_items=off) WHERE (promoted_on IS NOT NULL)'),
   ('instances_lease: instances (lease_expires_at) WHERE (status = ''executing''::gen_durable.durable_status)'),
   ('instances_deadline: instances (await_deadline) WHERE ((status = ''awaiting_signal''::gen_durable.durable_status) AND (await_deadline IS NOT NULL))'),
   ('instances_key: UNIQUE instances (concurrency_key) WHERE ((status = ''executing''::gen_durable.durable_status) AND (concurrency_key IS NOT NULL) AND (concurrency_shard IS NULL))'),
@@ -145,6 +145,7 @@ SELECT is_empty($$SELECT x.indexrelid::regclass FROM pg_index x
 SELECT set_eq($$SELECT conname::text, pg_get_constraintdef(oid) FROM pg_constraint
    WHERE connamespace = 'gen_durable'::regnamespace AND contype IN ('f', 'c')$$, $$VALUES
   ('instances_parent_fkey', 'FOREIGN KEY (parent_id) REFERENCES gen_durable.instances(id) ON DELETE SET NULL'),
+  ('instances_id_check', 'CHECK (((id >= 1) AND (id <= ''1152921504606846975''::bigint)))'),
   ('instances_weight_check', 'CHECK (((weight > (0)::double precision) AND (weight < ''Infinity''::double precision)))'),
   ('instances_counts_check', 'CHECK (((attempt >= 0) AND (crashes >= 0) AND (children_pending >= 0)))'),
   ('instances_guard_check', 'CHECK (((correlation_guard IS NULL) OR (correlation_guard = correlation_key)))'),
@@ -162,6 +163,7 @@ SELECT lives_ok($$INSERT INTO gen_durable.instances (fsm, step, status, concurre
 SELECT lives_ok($$INSERT INTO gen_durable.instances (fsm, step, correlation_key, correlation_guard) VALUES ('e', 's', 'name', 'name')$$, 'one occupant of a name');
 SELECT throws_ok($$INSERT INTO gen_durable.instances (fsm, step, correlation_key, correlation_guard) VALUES ('f', 's', 'name', 'name')$$, '23505', NULL, 'no second occupant');
 SELECT lives_ok($$INSERT INTO gen_durable.instances (fsm, step, correlation_key) VALUES ('g', 's', 'name')$$, 'one without the guard goes on (D-7)');
+SELECT throws_ok($$INSERT INTO gen_durable.instances (id, fsm, step) VALUES (0, 'h', 's')$$, '23514', NULL, 'an id that no token can carry is refused');
 SELECT throws_ok($$INSERT INTO gen_durable.instances (fsm, step, weight) VALUES ('h', 's', 0)$$, '23514', NULL, 'a weight of 0 is refused');
 SELECT throws_ok($$INSERT INTO gen_durable.instances (fsm, step, weight) VALUES ('h', 's', 'NaN')$$, '23514', NULL, 'a weight of NaN is refused');
 
