@@ -93,7 +93,7 @@ end_started() {
 undo() {
   local status=$?
   trap '' INT TERM HUP
-  trap - EXIT
+  trap - EXIT ERR
   set +e
   end_started
   cd /
