@@ -56,7 +56,7 @@ extern bool gd_json_names(const GdJsonField *field, const char *what, ArrayType 
 extern Jsonb *gd_json_arg_array(Datum arg, bool isnull, const char *what);
 extern const char *gd_json_type(const JsonbValue *value);
 
-/* Writing. */
+/* Writing.  Texts and jsonb are kept by reference until the value is finished. */
 extern void gd_json_key(JsonbParseState **to, const char *key);
 extern void gd_json_put_text(JsonbParseState **to, const char *key, const text *value);
 extern void gd_json_put_cstring(JsonbParseState **to, const char *key, const char *value);

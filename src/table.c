@@ -426,7 +426,8 @@ gd_slot_hold(TupleTableSlot *slot)
 	 * older id is one that was read while the header changed.
 	 */
 	if (!HEAP_XMAX_IS_LOCKED_ONLY(infomask) &&
-		TransactionIdFollowsOrEquals(xmax, TransactionXmin) && TransactionIdDidCommit(xmax))
+		TransactionIdFollowsOrEquals(xmax, TransactionXmin) &&
+		TransactionIdPrecedes(xmax, ReadNextTransactionId()) && TransactionIdDidCommit(xmax))
 		return GD_HOLD_OTHER;
 	return GD_HOLD_UNSURE;
 }

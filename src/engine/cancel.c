@@ -4,16 +4,19 @@
  *
  * A row that no worker holds is cancelled at once.  A held one is marked, so
  * that its key and slots stay held until its holder hears of it; force takes
- * the claim away instead.  cascade cancels the descendants too, by id
- * descending, so children before their parents.
+ * the claim away instead.  cascade cancels the descendants too.
  *
- * Locks: waits for each row's lock, in that order.
+ * Locks: waits for each row's lock, by id descending, so children before
+ * their parents, and writes when it has them all.
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
 
 #include "clock.h"
 #include "engine/instance.h"
@@ -66,22 +69,22 @@ cancel_compare(const void *a, const void *b)
 }
 
 /*
- * descendants: the ids of all children, their children, and so on, in
- * descending order; returns how many.
+ * cancel_family: the ids of an instance, its children, their children, and so
+ * on, in descending order; returns how many.
  */
 static int
-descendants(const Cancel *c, int64 id, int64 **ids)
+cancel_family(const Cancel *c, int64 id, int64 **ids)
 {
-	int			n = 0;
+	int			n = 1;
 	int			size = 64;
-	int			at = 0;
 	GdScan		by_parent;
 
 	*ids = palloc(sizeof(int64) * size);
+	(*ids)[0] = id;
 	gd_scan_begin(&by_parent, c->instances, GD_INSTANCES_PARENT);
-	for (;;)
+	for (int at = 0; at < n; at++)
 	{
-		gd_scan_int8(&by_parent, 1, id);
+		gd_scan_int8(&by_parent, 1, (*ids)[at]);
 		gd_scan_start(&by_parent);
 		while (gd_scan_next(&by_parent))
 		{
@@ -92,9 +95,6 @@ descendants(const Cancel *c, int64 id, int64 **ids)
 			}
 			(*ids)[n++] = DatumGetInt64(gd_slot_datum(c->instances, by_parent.slot, INST_ID));
 		}
-		if (at == n)
-			break;
-		id = (*ids)[at++];
 	}
 	gd_scan_end(&by_parent);
 	qsort(*ids, n, sizeof(int64), cancel_compare);
@@ -102,27 +102,78 @@ descendants(const Cancel *c, int64 id, int64 **ids)
 }
 
 /*
- * cancel_descendants: cancel all descendants that live; returns how many there
- * were that had not been asked to end before.
+ * cancel_lock: lock these rows; true if no more of the family has come
+ * meanwhile.
+ */
+static bool
+cancel_lock(const Cancel *c, int64 id, const int64 *ids, int n)
+{
+	GdRow	   *row = gd_row_create(c->instances);
+	GdScan		by_id;
+	int64	   *now_ids;
+	int			now_n;
+	bool		same;
+
+	gd_scan_begin(&by_id, c->instances, GD_INSTANCES_PKEY);
+	for (int i = 0; i < n; i++)
+		(void) gd_instance_lock(&by_id, row, ids[i], true);
+	gd_scan_end(&by_id);
+	gd_row_free(row);
+
+	now_n = cancel_family(c, id, &now_ids);
+	same = now_n == n && memcmp(now_ids, ids, sizeof(int64) * n) == 0;
+	pfree(now_ids);
+	return same;
+}
+
+/*
+ * cancel_lock_family: lock an instance and all its descendants; returns how
+ * many.
+ *
+ * A row that was waited for may have had more children meanwhile.  To lock
+ * those too would break the order, so all locks are let go, with the
+ * subtransaction that took them, and taken anew.
  */
 static int
-cancel_descendants(const Cancel *c, int64 id)
+cancel_lock_family(const Cancel *c, int64 id, int64 **ids)
 {
-	int64	   *ids;
-	int			n = descendants(c, id, &ids);
-	int			live = 0;
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
 
-	for (int i = 0; i < n; i++)
+	for (;;)
 	{
-		if (gd_instance_lock(unconstify(GdScan *, &c->by_id), c->row, ids[i], true) != GD_LOCKED ||
-			gd_status_is_terminal(gd_instance_status(c->row)) ||
-			(!GD_IS_NULL(c->row, INST_CANCEL_REQUESTED_AT) && !c->force))
-			continue;
-		(void) cancel_row(c);
-		live++;
+		int			n = cancel_family(c, id, ids);
+		bool		locked = false;
+
+		BeginInternalSubTransaction(NULL);
+		MemoryContextSwitchTo(context);
+		PG_TRY();
+		{
+			locked = cancel_lock(c, id, *ids, n);
+			if (locked)
+				ReleaseCurrentSubTransaction();
+			else
+				RollbackAndReleaseCurrentSubTransaction();
+		}
+		PG_CATCH();
+		{
+			ErrorData  *error;
+
+			MemoryContextSwitchTo(context);
+			error = CopyErrorData();
+			FlushErrorState();
+			RollbackAndReleaseCurrentSubTransaction();
+			MemoryContextSwitchTo(context);
+			CurrentResourceOwner = owner;
+			ReThrowError(error);
+		}
+		PG_END_TRY();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		if (locked)
+			return n;
+		pfree(*ids);
 	}
-	pfree(ids);
-	return live;
 }
 
 /*
@@ -135,6 +186,8 @@ gd_cancel(PG_FUNCTION_ARGS)
 	int64		id;
 	bool		cascade;
 	bool		cancelled;
+	int64	   *ids = NULL;
+	int			n = 0;
 
 	gd_writes("gen_durable.cancel()");
 	gd_arg_required(fcinfo, 0, "id");
@@ -148,16 +201,14 @@ gd_cancel(PG_FUNCTION_ARGS)
 
 	c.instances = gd_table_open(GD_INSTANCES);
 	c.row = gd_row_create(c.instances);
-	gd_scan_begin(&c.by_id, c.instances, GD_INSTANCES_PKEY);
 	if (cascade)
-	{
-		/* One that we waited for may have had more children meanwhile. */
-		while (cancel_descendants(&c, id) > 0)
-		{
-			gd_table_flush();
-			gd_scan_refresh(&c.by_id);
-		}
-	}
+		n = cancel_lock_family(&c, id, &ids);
+	gd_scan_begin(&c.by_id, c.instances, GD_INSTANCES_PKEY);
+	for (int i = 0; i < n; i++)
+		if (ids[i] != id &&
+			gd_instance_lock(&c.by_id, c.row, ids[i], true) == GD_LOCKED &&
+			!gd_status_is_terminal(gd_instance_status(c.row)))
+			(void) cancel_row(&c);
 	if (gd_instance_lock(&c.by_id, c.row, id, true) != GD_LOCKED)
 		ereport(ERROR,
 				(errcode(GD_ERRCODE_NOT_FOUND),

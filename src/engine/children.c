@@ -28,12 +28,13 @@ children_put_nullable(JsonbParseState **to, const char *key, GdScan *scan,
 	bool		isnull;
 	Datum		value = gd_slot_value(scan->table, scan->slot, column, &isnull);
 
+	/* Copies: what is put is read when the scan has long left the page. */
 	if (isnull)
 		gd_json_put_null(to, key);
 	else if (is_json)
-		gd_json_put_jsonb(to, key, value);
+		gd_json_put_jsonb(to, key, JsonbPGetDatum(DatumGetJsonbPCopy(value)));
 	else
-		gd_json_put_text(to, key, DatumGetTextPP(value));
+		gd_json_put_text(to, key, DatumGetTextPCopy(value));
 }
 
 static GdStatus

@@ -111,8 +111,10 @@ inbox_put(JsonbParseState **to, GdTable *signals, TupleTableSlot *slot)
 {
 	pushJsonbValue(to, WJB_BEGIN_OBJECT, NULL);
 	gd_json_put_int(to, "id", DatumGetInt64(gd_slot_datum(signals, slot, SIG_ID)));
-	gd_json_put_text(to, "name", DatumGetTextPP(gd_slot_datum(signals, slot, SIG_NAME)));
-	gd_json_put_jsonb(to, "payload", gd_slot_datum(signals, slot, SIG_PAYLOAD));
+	/* Copies: what is put is read when the scan has long left the page. */
+	gd_json_put_text(to, "name", DatumGetTextPCopy(gd_slot_datum(signals, slot, SIG_NAME)));
+	gd_json_put_jsonb(to, "payload",
+					  JsonbPGetDatum(DatumGetJsonbPCopy(gd_slot_datum(signals, slot, SIG_PAYLOAD))));
 	gd_json_put_time(to, "at", DatumGetTimestampTz(gd_slot_datum(signals, slot, SIG_INSERTED_AT)));
 	pushJsonbValue(to, WJB_END_OBJECT, NULL);
 }
