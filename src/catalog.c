@@ -121,6 +121,22 @@ catalog_relation(Oid schema, const char *name)
 	return relid;
 }
 
+/*
+ * catalog_index: an index that can be relied on.
+ */
+static Oid
+catalog_index(Oid schema, const char *name)
+{
+	Oid			indexid = catalog_relation(schema, name);
+
+	if (!get_index_isvalid(indexid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s.%s\" is not valid", SCHEMA_NAME, name),
+				 errhint("Run REINDEX INDEX %s.%s.", SCHEMA_NAME, name)));
+	return indexid;
+}
+
 static Oid
 catalog_status(Oid type, const char *label)
 {
@@ -164,7 +180,7 @@ catalog_read(void)
 				catalog.sequence[t] = catalog_relation(schema, tables[t].sequence);
 		}
 		for (int i = 0; i < GD_NINDEXES; i++)
-			catalog.index[i] = catalog_relation(schema, indexes[i]);
+			catalog.index[i] = catalog_index(schema, indexes[i]);
 		catalog.status_type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
 											  CStringGetDatum("durable_status"),
 											  ObjectIdGetDatum(schema));

@@ -32,6 +32,7 @@
 
 #include "compat.h"
 #include "table.h"
+#include "token.h"
 
 typedef struct GdTableState
 {
@@ -194,6 +195,8 @@ gd_table_open_read(GdTableId id)
 {
 	GdTable    *table = palloc0(sizeof(GdTable));
 
+	PreventCommandIfParallelMode("gen_durable");	/* the latest snapshot is
+													 * to be had */
 	table->id = id;
 	table->rel = table_open(gd_catalog()->table[id], AccessShareLock);
 	table->attno = gd_catalog()->attno[id];
@@ -300,7 +303,14 @@ gd_table_flush(void)
 int64
 gd_table_next_id(GdTable *table)
 {
-	return nextval_internal(gd_catalog()->sequence[table->id], false);
+	int64		id = nextval_internal(gd_catalog()->sequence[table->id], false);
+
+	if (id < 1 || id > GD_ID_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+				 errmsg("id %lld of table \"%s\" must be from 1 to %lld", (long long) id,
+						RelationGetRelationName(table->rel), (long long) GD_ID_MAX)));
+	return id;
 }
 
 static TupleTableSlot *

@@ -9,6 +9,9 @@
 
 #include "utils/uuid.h"
 
+/* Ids that fit into a token. */
+#define GD_ID_MAX ((INT64CONST(1) << 60) - 1)
+
 extern void gd_token_new(int64 id, pg_uuid_t *token);
 extern bool gd_token_id(const pg_uuid_t *token, int64 *id);
 extern bool gd_token_parse(const char *str, int len, pg_uuid_t *token);

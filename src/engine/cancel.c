@@ -88,12 +88,20 @@ cancel_family(const Cancel *c, int64 id, int64 **ids)
 		gd_scan_start(&by_parent);
 		while (gd_scan_next(&by_parent))
 		{
+			int64		child = DatumGetInt64(gd_slot_datum(c->instances, by_parent.slot, INST_ID));
+
+			/*
+			 * A child's id is above its parent's, or SQL made a circle of
+			 * them.
+			 */
+			if (child <= (*ids)[at])
+				continue;
 			if (n == size)
 			{
 				size *= 2;
 				*ids = repalloc_huge(*ids, sizeof(int64) * size);
 			}
-			(*ids)[n++] = DatumGetInt64(gd_slot_datum(c->instances, by_parent.slot, INST_ID));
+			(*ids)[n++] = child;
 		}
 	}
 	gd_scan_end(&by_parent);

@@ -9,12 +9,14 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "utils/builtins.h"
 
 #include "engine/children.h"
 #include "engine/instance.h"
+#include "engine/job.h"
 #include "guc.h"
 #include "json.h"
 #include "names.h"
@@ -43,6 +45,16 @@ children_status(GdScan *scan)
 	return gd_status_of(DatumGetObjectId(gd_slot_datum(scan->table, scan->slot, INST_STATUS)));
 }
 
+/* Bytes of a column once it is detoasted; 0 for NULL. */
+static Size
+children_size(GdScan *scan, GdInstanceColumn column)
+{
+	bool		isnull;
+	Datum		value = gd_slot_value(scan->table, scan->slot, column, &isnull);
+
+	return isnull ? 0 : toast_raw_datum_size(value);
+}
+
 /*
  * gd_children_load: the children of an instance as a job carries them, or
  * `none`.  by_parent scans the parent index.
@@ -51,12 +63,17 @@ Datum
 gd_children_load(GdScan *by_parent, int64 parent_id, Datum none)
 {
 	JsonbParseState *to = NULL;
+	Size		bytes = 0;
 	int			n = 0;
 
 	gd_scan_int8(by_parent, 1, parent_id);
 	gd_scan_start(by_parent);
 	while (n < gd_job_rows && gd_scan_next(by_parent))
 	{
+		bytes += children_size(by_parent, INST_STATE) + children_size(by_parent, INST_RESULT) +
+			children_size(by_parent, INST_LAST_ERROR) + GD_NAME_MAX;
+		if (bytes > GD_JOB_BYTES)
+			break;
 		if (n++ == 0)
 			pushJsonbValue(&to, WJB_BEGIN_ARRAY, NULL);
 		pushJsonbValue(&to, WJB_BEGIN_OBJECT, NULL);

@@ -671,6 +671,7 @@ gd_commit_and_take(PG_FUNCTION_ARGS)
 
 	n = gd_complete_batch(outcomes, &results);
 	values[0] = complete_results_jsonb(results, n);
+	request.one_document = true;
 	n = gd_pick_jobs(&request, &jobs);
 	values[1] = gd_jobs_jsonb(jobs, n);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));

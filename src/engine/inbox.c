@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -18,6 +19,7 @@
 
 #include "engine/inbox.h"
 #include "engine/instance.h"
+#include "engine/job.h"
 #include "guc.h"
 #include "json.h"
 #include "names.h"
@@ -106,9 +108,17 @@ gd_inbox_store(int64 target, text *name, Datum payload, text *dedup_key, Timesta
 	return stored;
 }
 
-static void
-inbox_put(JsonbParseState **to, GdTable *signals, TupleTableSlot *slot)
+/*
+ * inbox_put: list a signal, unless it would take the list above its bytes;
+ * then false, and no other signal is listed either.
+ */
+static bool
+inbox_put(JsonbParseState **to, GdTable *signals, TupleTableSlot *slot, Size * bytes)
 {
+	*bytes += toast_raw_datum_size(gd_slot_datum(signals, slot, SIG_PAYLOAD)) + GD_NAME_MAX;
+	if (*bytes > GD_JOB_BYTES)
+		return false;
+
 	pushJsonbValue(to, WJB_BEGIN_OBJECT, NULL);
 	gd_json_put_int(to, "id", DatumGetInt64(gd_slot_datum(signals, slot, SIG_ID)));
 	/* Copies: what is put is read when the scan has long left the page. */
@@ -117,13 +127,15 @@ inbox_put(JsonbParseState **to, GdTable *signals, TupleTableSlot *slot)
 					  JsonbPGetDatum(DatumGetJsonbPCopy(gd_slot_datum(signals, slot, SIG_PAYLOAD))));
 	gd_json_put_time(to, "at", DatumGetTimestampTz(gd_slot_datum(signals, slot, SIG_INSERTED_AT)));
 	pushJsonbValue(to, WJB_END_OBJECT, NULL);
+	return true;
 }
 
 /*
  * gd_inbox_load: an inbox as a job carries it; false, and inbox untouched, if
  * it is empty.
  *
- * by_target scans the inbox index.  At most job_rows signals are listed; all
+ * by_target scans the inbox index.  At most job_rows signals of at most
+ * GD_JOB_BYTES are listed; all
  * count as handed, since inbox() pages through the rest, but only the awaited
  * ones that are listed will be consumed.
  */
@@ -138,6 +150,8 @@ gd_inbox_load(GdScan *by_target, int64 target, ArrayType *awaits, GdInbox *inbox
 	Datum	   *awaited_ids;
 	int			nids = 0;
 	int			nawaited = 0;
+	Size		bytes = 0;
+	Size		awaited_bytes = 0;
 
 	gd_scan_int8(by_target, 1, target);
 	gd_scan_start(by_target);
@@ -159,13 +173,11 @@ gd_inbox_load(GdScan *by_target, int64 target, ArrayType *awaits, GdInbox *inbox
 			ids = repalloc_huge(ids, sizeof(Datum) * size);
 		}
 		if (nids < gd_job_rows)
-			inbox_put(&all, signals, slot);
+			(void) inbox_put(&all, signals, slot, &bytes);
 		if (awaits && nawaited < gd_job_rows &&
-			gd_names_have(awaits, DatumGetTextPP(gd_slot_datum(signals, slot, SIG_NAME))))
-		{
-			inbox_put(&awaited, signals, slot);
+			gd_names_have(awaits, DatumGetTextPP(gd_slot_datum(signals, slot, SIG_NAME))) &&
+			inbox_put(&awaited, signals, slot, &awaited_bytes))
 			awaited_ids[nawaited++] = id;
-		}
 		ids[nids++] = id;
 	} while (gd_scan_next(by_target));
 

@@ -207,6 +207,11 @@ insert_arg_scope(FunctionCallInfo fcinfo, int argno)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("correlation_scope must have one dimension, not %d", ARR_NDIM(scope))));
+	if (ArrayGetNItems(ARR_NDIM(scope), ARR_DIMS(scope)) > GD_NSTATUSES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("correlation_scope has %d statuses, at most %d are allowed",
+						ArrayGetNItems(ARR_NDIM(scope), ARR_DIMS(scope)), GD_NSTATUSES)));
 	if (ARR_HASNULL(scope))
 	{
 		/* A null bitmap that marks nothing; store it without. */

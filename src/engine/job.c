@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "fmgr.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
@@ -97,6 +98,18 @@ gd_job_finish(GdRow *row, GdJob *job)
 	job->nulls[JOB_SIGNALS] = false;
 	job->nulls[JOB_CHILDREN] = false;
 	job->place = gd_instance_place(row);
+}
+
+/*
+ * gd_job_size: bytes of the large parts of a job.
+ */
+Size
+gd_job_size(const GdJob *job)
+{
+	return toast_raw_datum_size(job->values[JOB_STATE]) +
+		toast_raw_datum_size(job->values[JOB_AWAITED]) +
+		toast_raw_datum_size(job->values[JOB_SIGNALS]) +
+		toast_raw_datum_size(job->values[JOB_CHILDREN]);
 }
 
 static int

@@ -14,6 +14,13 @@
 #include "engine/inbox.h"
 #include "table.h"
 
+/*
+ * Bytes that each list of a job, and all jobs of one document, are kept to:
+ * jsonb cannot hold more than 256 MB of elements, and a job that cannot be
+ * built would stand in its queue's way for ever.
+ */
+#define GD_JOB_BYTES (32 * 1024 * 1024)
+
 /* Attributes of gen_durable.job, in order. */
 typedef enum GdJobColumn
 {
@@ -45,6 +52,7 @@ extern void gd_job_loader_refresh(GdJobLoader *loader);
 extern void gd_job_loader_end(GdJobLoader *loader);
 extern void gd_job_load(GdJobLoader *loader, GdRow *row, GdJob *job);
 extern void gd_job_finish(GdRow *row, GdJob *job);
+extern Size gd_job_size(const GdJob *job);
 extern void gd_jobs_sort(GdJob *jobs, int njobs);
 extern Datum gd_jobs_jsonb(GdJob *jobs, int njobs);
 

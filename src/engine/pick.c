@@ -55,6 +55,8 @@ typedef struct Pick
 	int			njobs;
 	int			size;			/* of jobs */
 	int			marks_left;		/* rows that may still be blocked */
+	Size		bytes;			/* of the jobs, where they go into one
+								 * document */
 } Pick;
 
 /*
@@ -87,6 +89,8 @@ pick_claim(Pick *pick, GdRow *row, bool locked)
 		return false;
 	gd_job_finish(row, job);
 	pick->njobs++;
+	if (pick->request->one_document)
+		pick->bytes += gd_job_size(job);
 	return true;
 }
 
@@ -130,7 +134,8 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 static bool
 pick_wants_more(const Pick *pick)
 {
-	return pick->njobs < pick->request->batch && pick->marks_left > 0;
+	return pick->njobs < pick->request->batch && pick->marks_left > 0 &&
+		pick->bytes < GD_JOB_BYTES;
 }
 
 static int64
@@ -284,6 +289,7 @@ gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request)
 	request->worker = gd_arg_name(fcinfo, first_arg + 1, "worker");
 	request->batch = gd_arg_positive(fcinfo, first_arg + 2, "batch");
 	request->lease_ttl = NULL;
+	request->one_document = false;
 	if (!PG_ARGISNULL(first_arg + 3))
 	{
 		request->lease_ttl = PG_GETARG_INTERVAL_P(first_arg + 3);

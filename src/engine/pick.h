@@ -16,6 +16,7 @@ typedef struct GdPickRequest
 	text	   *worker;
 	int			batch;
 	Interval   *lease_ttl;		/* NULL: the queue's */
+	bool		one_document;	/* the jobs must fit into one jsonb */
 } GdPickRequest;
 
 extern void gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request);

@@ -50,6 +50,10 @@ spec_scope(const GdJsonField *field, ArrayType **into, GdFault *fault)
 	int			n = JsonContainerSize(container);
 	Datum	   *labels = palloc(sizeof(Datum) * Max(n, 1));
 
+	if (n > GD_NSTATUSES)
+		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
+						"\"correlation_scope\" has %d statuses, at most %d are allowed",
+						n, GD_NSTATUSES);
 	for (int i = 0; i < n; i++)
 	{
 		JsonbValue *value = getIthJsonbValueFromContainer(container, i);

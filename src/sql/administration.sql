@@ -30,13 +30,16 @@ BEGIN
   status := i.status;
   since := i.updated_at;
   CASE
-    WHEN i.status = 'runnable' AND i.blocked_on LIKE 'conc:%' THEN
+    WHEN i.status = 'runnable' AND i.eligible_at <= at AND i.blocked_on IS NULL AND EXISTS (
+           SELECT FROM gen_durable.instances AS x
+           WHERE x.status = 'executing' AND x.concurrency_key = i.concurrency_key AND x.concurrency_shard IS NULL)
+         OR i.status = 'runnable' AND i.blocked_on LIKE 'conc:%' THEN
       waits_for := format('concurrency key "%s"', i.concurrency_key);
       SELECT x.locked_by, x.lease_expires_at INTO held_by, until FROM gen_durable.instances AS x
         WHERE x.status = 'executing' AND x.concurrency_key = i.concurrency_key LIMIT 1;
       SELECT count(*) INTO ahead FROM (
         SELECT FROM gen_durable.instances AS x
-        WHERE x.blocked_on = i.blocked_on AND x.queue = i.queue
+        WHERE x.blocked_on = 'conc:' || i.concurrency_key AND x.queue = i.queue
           AND (x.priority, x.eligible_at, x.id) < (i.priority, i.eligible_at, i.id) LIMIT 10000) AS first;
     WHEN i.status = 'runnable' AND i.blocked_on IS NOT NULL THEN
       waits_for := format('rate limit "%s"', i.rate_limit);

@@ -14,6 +14,9 @@ BEGIN
   IF role IS NULL OR level IS NULL THEN
     RAISE EXCEPTION 'role and level must not be NULL' USING ERRCODE = 'null_value_not_allowed';
   END IF;
+  IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.oid = role) THEN
+    RAISE EXCEPTION 'role % does not exist', role::oid USING ERRCODE = 'undefined_object';
+  END IF;
   routines := CASE level
     WHEN 'client' THEN client
     WHEN 'worker' THEN worker
