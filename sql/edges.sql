@@ -92,3 +92,17 @@ SELECT fsm FROM pick('self', 'w');
 SELECT cancel(find('self'), 'first'), cancel(find('self'));
 SELECT last_error FROM instances WHERE fsm = 'self';
 TRUNCATE gen_durable.instances CASCADE;
+
+-- The lists of a job are kept to 32 MB, so that a large inbox cannot make a row that no pick can build; inbox() has the rest.
+SELECT created FROM insert('heavy', queue => 'heavy', correlation_key => 'heavy');
+SELECT signal_key('heavy', 's', to_jsonb(repeat('x', 20000000))) FROM generate_series(1, 3);
+SELECT jsonb_array_length(signals) AS listed, (SELECT count(*) FROM inbox(id)) AS inbox FROM pick('heavy', 'w');
+-- A scope of more statuses than there are; a role that does not exist.
+SELECT insert('x', correlation_scope => array_fill('done'::durable_status, '{8}'));
+SELECT grant_usage(1::oid::regrole, 'client');
+-- The key is the reason before any pick has met the row.
+SELECT created FROM insert('holds', queue => 'why', concurrency_key => 'why');
+SELECT fsm FROM pick('why', 'holder');
+SELECT created FROM insert('waits', queue => 'why', concurrency_key => 'why');
+SELECT waits_for, held_by FROM instances i, LATERAL why(i.id) WHERE fsm = 'waits';
+TRUNCATE gen_durable.instances CASCADE;
