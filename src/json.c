@@ -110,7 +110,8 @@ gd_json_read(const JsonbValue *object, const char *what, const GdJsonKey *keys,
 		if (token == WJB_KEY)
 		{
 			for (at = nkeys - 1; at >= 0; at--)
-				if (strlen(keys[at].name) == value.val.string.len &&
+				if (value.val.string.len > 0 && keys[at].name[0] == value.val.string.val[0] &&
+					strlen(keys[at].name) == value.val.string.len &&
 					memcmp(keys[at].name, value.val.string.val, value.val.string.len) == 0)
 					break;
 			if (at < 0)

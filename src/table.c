@@ -43,6 +43,8 @@ typedef struct GdTableState
 	bool		in_use;
 	bool		kept;			/* for the next call */
 	bool		plain;			/* only btree indexes on columns */
+	AttrNumber *not_null;		/* column that each index's predicate wants,
+								 * or 0 */
 	Oid		   *index_oids;		/* of rri's indexes */
 	bool	   *moving;			/* does each index's entry move with an
 								 * update? */
@@ -134,6 +136,29 @@ state_column_moves(GdTableId id, AttrNumber attno)
 }
 
 /*
+ * state_wanted_column: a column that an index's predicate wants to be not
+ * NULL, or InvalidAttrNumber.
+ *
+ * Most of the partial indexes want one that is NULL in most rows; a look at it
+ * saves the evaluation of the predicate.
+ */
+static AttrNumber
+state_wanted_column(const IndexInfo *info)
+{
+	ListCell   *cell;
+
+	foreach(cell, info->ii_Predicate)
+	{
+		NullTest   *test = lfirst(cell);
+
+		if (IsA(test, NullTest) && test->nulltesttype == IS_NOT_NULL && IsA(test->arg, Var) &&
+			((Var *) test->arg)->varattno > 0)
+			return ((Var *) test->arg)->varattno;
+	}
+	return InvalidAttrNumber;
+}
+
+/*
  * state_build: what a table's writes need, in a context of its own.
  */
 static GdTableState *
@@ -162,6 +187,7 @@ state_build(GdTableId id, Relation rel, uint64 generation)
 
 	state->plain = true;
 	state->moving = palloc0(sizeof(bool) * Max(state->rri->ri_NumIndices, 1));
+	state->not_null = palloc0(sizeof(AttrNumber) * Max(state->rri->ri_NumIndices, 1));
 	state->index_oids = palloc(sizeof(Oid) * Max(state->rri->ri_NumIndices, 1));
 	for (int i = 0; i < state->rri->ri_NumIndices; i++)
 	{
@@ -178,6 +204,7 @@ state_build(GdTableId id, Relation rel, uint64 generation)
 			info->ii_ExclusionOps != NULL)
 			state->plain = false;
 		state->index_oids[i] = RelationGetRelid(index);
+		state->not_null[i] = state_wanted_column(info);
 		for (int k = 0; k < info->ii_NumIndexKeyAttrs; k++)
 			state->moving[i] |= state_column_moves(id, info->ii_IndexAttrNumbers[k]);
 	}
@@ -558,6 +585,9 @@ index_new_version(GdTable *table, GdUpdateIndexes which)
 		bool		isnull[INDEX_MAX_KEYS];
 
 		if (!info->ii_ReadyForInserts)
+			continue;
+		if (state->not_null[i] != InvalidAttrNumber &&
+			slot->tts_isnull[state->not_null[i] - 1])
 			continue;
 		if (info->ii_Predicate != NIL)
 		{
