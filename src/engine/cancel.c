@@ -11,17 +11,15 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
-#include "utils/resowner.h"
 
 #include "clock.h"
 #include "engine/instance.h"
 #include "fault.h"
 #include "names.h"
+#include "subxact.h"
 
 PG_FUNCTION_INFO_V1(gd_cancel);
 
@@ -109,13 +107,24 @@ cancel_family(const Cancel *c, int64 id, int64 **ids)
 	return n;
 }
 
+/* The instances to lock. */
+typedef struct Family
+{
+	const Cancel *cancel;
+	int64		id;				/* whose */
+	int64	   *ids;
+	int			n;
+} Family;
+
 /*
  * cancel_lock: lock these rows; true if no more of the family has come
  * meanwhile.
  */
 static bool
-cancel_lock(const Cancel *c, int64 id, const int64 *ids, int n)
+cancel_lock(void *arg)
 {
+	Family	   *family = arg;
+	const Cancel *c = family->cancel;
 	GdRow	   *row = gd_row_create(c->instances);
 	GdScan		by_id;
 	int64	   *now_ids;
@@ -123,13 +132,13 @@ cancel_lock(const Cancel *c, int64 id, const int64 *ids, int n)
 	bool		same;
 
 	gd_scan_begin(&by_id, c->instances, GD_INSTANCES_PKEY);
-	for (int i = 0; i < n; i++)
-		(void) gd_instance_lock(&by_id, row, ids[i], true);
+	for (int i = 0; i < family->n; i++)
+		(void) gd_instance_lock(&by_id, row, family->ids[i], true);
 	gd_scan_end(&by_id);
 	gd_row_free(row);
 
-	now_n = cancel_family(c, id, &now_ids);
-	same = now_n == n && memcmp(now_ids, ids, sizeof(int64) * n) == 0;
+	now_n = cancel_family(c, family->id, &now_ids);
+	same = now_n == family->n && memcmp(now_ids, family->ids, sizeof(int64) * now_n) == 0;
 	pfree(now_ids);
 	return same;
 }
@@ -145,43 +154,17 @@ cancel_lock(const Cancel *c, int64 id, const int64 *ids, int n)
 static int
 cancel_lock_family(const Cancel *c, int64 id, int64 **ids)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
+	Family		family = {c, id};
 
 	for (;;)
 	{
-		int			n = cancel_family(c, id, ids);
-		bool		locked = false;
-
-		BeginInternalSubTransaction(NULL);
-		MemoryContextSwitchTo(context);
-		PG_TRY();
-		{
-			locked = cancel_lock(c, id, *ids, n);
-			if (locked)
-				ReleaseCurrentSubTransaction();
-			else
-				RollbackAndReleaseCurrentSubTransaction();
-		}
-		PG_CATCH();
-		{
-			ErrorData  *error;
-
-			MemoryContextSwitchTo(context);
-			error = CopyErrorData();
-			FlushErrorState();
-			RollbackAndReleaseCurrentSubTransaction();
-			MemoryContextSwitchTo(context);
-			CurrentResourceOwner = owner;
-			ReThrowError(error);
-		}
-		PG_END_TRY();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-		if (locked)
-			return n;
-		pfree(*ids);
+		family.n = cancel_family(c, id, &family.ids);
+		if (gd_subtransaction(cancel_lock, &family, 0))
+			break;
+		pfree(family.ids);
 	}
+	*ids = family.ids;
+	return family.n;
 }
 
 /*

@@ -20,16 +20,15 @@
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
 #include "engine/effects.h"
 #include "engine/inbox.h"
 #include "engine/instance.h"
 #include "names.h"
+#include "subxact.h"
 #include "token.h"
 
 /*
@@ -94,32 +93,63 @@ instance_held(GdRow *row)
 	return GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT) ? GD_FENCE_HELD : GD_FENCE_CANCEL;
 }
 
+/* A claim whose row another transaction holds. */
+typedef struct FenceWait
+{
+	GdRow	   *row;
+	const pg_uuid_t *token;
+	ItemPointerData tid;		/* where to look; then where it was locked */
+} FenceWait;
+
+/*
+ * instance_wait: wait for the row; false if it is not the token's any more.
+ */
+static bool
+instance_wait(void *arg)
+{
+	FenceWait  *wait = arg;
+	GdRow	   *row = wait->row;
+	bool		holds;
+
+	holds = gd_row_lock(row, &wait->tid, true) == GD_LOCKED &&
+		instance_holds(row->table, row->slot, wait->token);
+	wait->tid = row->tid;
+	gd_row_clear(row);
+	return holds;
+}
+
 /*
  * gd_instance_fence: find the row that a token claims and lock it, if the
  * token is current.
  *
  * A stale token is told without waiting for anybody's lock.  With wait, waits
- * for whoever holds the row and looks again at its newest version.
+ * for whoever holds the row and looks again at its newest version; if that is
+ * another's claim by then, the lock is let go with the answer.
  */
 GdFence
 gd_instance_fence(GdScan *by_id, GdRow *row, const pg_uuid_t *token, bool wait)
 {
+	FenceWait	busy = {row, token};
+
 	if (!instance_find_held(by_id, token))
 		return GD_FENCE_STALE;
-
-	switch (gd_row_lock(row, &by_id->slot->tts_tid, wait))
+	busy.tid = by_id->slot->tts_tid;
+	switch (gd_row_lock(row, &busy.tid, false))
 	{
 		case GD_LOCKED:
-			return instance_holds(row->table, row->slot, token) ?
-				instance_held(row) : GD_FENCE_STALE;
+			return instance_held(row);
 		case GD_LOCK_GONE:
 			return GD_FENCE_STALE;
 		case GD_LOCK_BUSY:
 			break;
 	}
-
-	/* With wait, only a version written by this very command is busy. */
-	return wait ? GD_FENCE_STALE : GD_FENCE_BUSY;
+	if (!wait)
+		return GD_FENCE_BUSY;
+	gd_row_clear(row);			/* its pin is not the subtransaction's */
+	if (gd_subtransaction(instance_wait, &busy, 0) &&
+		gd_row_lock(row, &busy.tid, false) == GD_LOCKED)
+		return instance_held(row);
+	return GD_FENCE_STALE;
 }
 
 /*
@@ -198,60 +228,35 @@ instance_key_taken(GdTable *instances, const text *key)
 	return taken;
 }
 
+static bool
+instance_update(void *row)
+{
+	gd_row_update(row);
+	return true;
+}
+
 /*
  * instance_write_with_key: write the locked row as the holder of its
  * correlation key if the key is free, else without it (D-7).
  *
  * Another transaction can take the key between the look and the write; then
- * the unique index raises, the subtransaction takes the write back, and the
- * row goes on without the key.
+ * the unique index raises, the write is taken back, and the row goes on
+ * without the key.
  */
 static void
 instance_write_with_key(GdRow *row)
 {
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
 	ItemPointerData tid = row->tid;
 
-	if (instance_key_taken(row->table, gd_instance_text(row, INST_CORRELATION_KEY)))
+	if (!instance_key_taken(row->table, gd_instance_text(row, INST_CORRELATION_KEY)))
 	{
-		gd_row_update(row);
-		return;
-	}
-
-	gd_row_set(row, INST_CORRELATION_GUARD, GD_VALUE(row, INST_CORRELATION_KEY));
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
-	{
-		gd_row_update(row);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		/*
-		 * Whatever it is, the subtransaction that was begun here must end
-		 * here.
-		 */
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-		if (error->sqlerrcode != ERRCODE_UNIQUE_VIOLATION)
-			ReThrowError(error);
-		FreeErrorData(error);
-
+		gd_row_set(row, INST_CORRELATION_GUARD, GD_VALUE(row, INST_CORRELATION_KEY));
+		if (gd_subtransaction(instance_update, row, ERRCODE_UNIQUE_VIOLATION))
+			return;
 		row->tid = tid;
 		gd_row_set_null(row, INST_CORRELATION_GUARD);
-		gd_row_update(row);
 	}
-	PG_END_TRY();
+	gd_row_update(row);
 }
 
 /*
