@@ -4,7 +4,7 @@
 # What a benchmark uses:
 #   fresh NAME             a new database with the extension, the yardstick and the helpers; it becomes DB
 #   q SQL                  statements in DB; bare rows
-#   steps_side TABLE CLIENTS SCRIPT [ARGUMENT...]   steps a second of a pgbench script on freshly loaded rows
+#   steps_side TABLE CLIENTS BATCH STEPS SCRIPT [ARGUMENT...]   steps a second of a pgbench script on fresh rows
 #   pairs N A B            runs the commands A and B by turns N times; fills LEFT, RIGHT and RATIOS
 #   median NUMBER...       the median
 #   report NAME FIGURE OP BAR [DETAIL]              one line of the result
@@ -12,6 +12,7 @@
 BENCH_DIR=test/bench # below $WORK/src, where the copy of the checkout is
 PAIRS=${BENCH_PAIRS:-7}
 SECONDS_A_RUN=${BENCH_SECONDS:-6}
+STEPS_A_RUN=${BENCH_RUN:-200000}
 DB=postgres
 MISSED=0
 LEFT=() RIGHT=() RATIOS=()
@@ -66,20 +67,22 @@ pgbench_run() {
 # Processor time that the server's ended sessions have used, in hundredths of a second.
 server_cpu() { awk '{ print $16 + $17 }' "/proc/$(head -n 1 "$WORK/data/postmaster.pid")/stat"; }
 
-# Steps are counted by the row versions that they leave, two each, and not by calls: a claim may come back short.
-steps_side() {
-  local table=$1 clients=$2 script=$3 before after cpu
-  shift 3
+# A run is a number of steps and not a time, so that what it leaves behind in table and indexes does not depend on how
+# busy the machine is. Steps are counted by the row versions that they leave, two each, and not by calls: a claim may
+# come back short.
+steps_side() { # TABLE CLIENTS BATCH STEPS SCRIPT [ARGUMENT...]
+  local table=$1 clients=$2 turns=$(($4 / $2 / $3)) script=$5 before after cpu tps
+  shift 5
   q "TRUNCATE $table CASCADE"
   q "CALL bench.load('$table', 100000)"
   q "VACUUM ANALYZE $table"
   before=$(q "SELECT bench.updates('$table')")
   cpu=$(server_cpu)
-  pgbench_run "$script" -c "$clients" -j 2 -T "$SECONDS_A_RUN" "$@" >/dev/null
+  tps=$(pgbench_run "$script" -c "$clients" -j 2 -t "$turns" "$@")
   after=$(q "SELECT bench.updates('$table')")
   calc "($(server_cpu) - $cpu) * 2e4 / ($after - $before)" >>"$WORK/cpu.$table"
   echo >>"$WORK/cpu.$table"
-  calc "($after - $before) / 2 / $SECONDS_A_RUN"
+  calc "($after - $before) / 2 * $tps / ($turns * $clients)"
 }
 
 # report_cpu: what the runs of steps_side since the last report took of the processor, a line of note.
