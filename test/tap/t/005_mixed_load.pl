@@ -56,7 +56,8 @@ my ($done) = $out =~ /number of transactions actually processed: (\d+)/;
 cmp_ok($done || 0, '>', 100, ($done || 0) . ' transactions');
 
 my $log = slurp($node->logfile);
-is(scalar(() = $log =~ /deadlock detected/g), 0, 'no deadlock detected');
+is(scalar(() = $log =~ /deadlock detected/g), 0, 'no deadlock detected')
+  or diag(join("---\n", $log =~ /^(.*ERROR:  deadlock detected\n(?:.*\n){12})/mg));
 is(join("\n", $log =~ /^.*(?:(?:WARNING|ERROR|FATAL|PANIC):|was terminated by signal).*$/mg), '', 'no error that nobody expected, no warning, no crash');
 is(broken($node), '', 'no invariant is broken');
 is($node->safe_psql('postgres', 'SELECT string_agg(what, E\'\n\') FROM mixed.trouble'), '', 'and none was while it ran');
