@@ -49,7 +49,8 @@ OBJS = \
 	src/engine/spec.o \
 	src/engine/tick.o \
 	src/engine/timeouts.o \
-	src/engine/tokens.o
+	src/engine/tokens.o \
+	src/shmem/shmem.o
 
 # The extension's SQL, by topic, in the order in which it must run.
 SQL_PARTS = \

@@ -15,6 +15,7 @@
 #include "engine/cursor.h"
 #include "engine/effects.h"
 #include "guc.h"
+#include "shmem/shmem.h"
 
 GD_MODULE_MAGIC("gen_durable", "0.1.0");
 
@@ -27,4 +28,5 @@ _PG_init(void)
 	gd_catalog_init();
 	gd_effects_init();
 	gd_cursor_init();
+	gd_shmem_init();
 }

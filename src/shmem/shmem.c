@@ -1,0 +1,82 @@
+/*
+ * shmem.c
+ *		The library's piece of shared memory: one part for each room that
+ *		keeps something there.
+ *
+ * It exists where the library is preloaded, and holds hints only: tables
+ * decide.  Without it the functions work, and what would have been a wake-up
+ * is found by polling.
+ *
+ * All parts have a fixed size that follows from settings that only a server
+ * start can change.  Each room says beside its structs how they are locked.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+#include "shmem/shmem.h"
+
+/* A room's part. */
+typedef struct ShmemPart
+{
+	const char *name;
+	Size		(*size) (void);
+	void		(*attach) (void *start, bool first);	/* first: set it up */
+} ShmemPart;
+
+static const ShmemPart parts[] = {
+};
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+static bool attached = false;
+
+static void
+shmem_request(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	for (int i = 0; i < lengthof(parts); i++)
+		RequestAddinShmemSpace(parts[i].size());
+}
+
+static void
+shmem_startup(void)
+{
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	for (int i = 0; i < lengthof(parts); i++)
+	{
+		bool		found;
+		void	   *start = ShmemInitStruct(parts[i].name, parts[i].size(), &found);
+
+		parts[i].attach(start, !found);
+	}
+	LWLockRelease(AddinShmemInitLock);
+	attached = true;
+}
+
+/*
+ * gd_shmem_ready: is there shared memory?  Only where the library was
+ * preloaded.
+ */
+bool
+gd_shmem_ready(void)
+{
+	return attached;
+}
+
+void
+gd_shmem_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = shmem_request;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = shmem_startup;
+}
