@@ -41,6 +41,7 @@ OBJS = \
 	src/engine/machines.o \
 	src/engine/outcome.o \
 	src/engine/pick.o \
+	src/engine/queues.o \
 	src/engine/reap.o \
 	src/engine/reclaim.o \
 	src/engine/release.o \

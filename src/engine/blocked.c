@@ -4,7 +4,8 @@
  *
  * A candidate whose key is held is marked once (blocked_on) and leaves the
  * pick index, so that no later pick meets it.  Whoever frees the key promotes
- * the first blocked row of each queue by (priority, eligible_at, id); it goes
+ * the first blocked row of each queue that is not paused by (priority,
+ * eligible_at, id); it goes
  * back to its place in the pick index with promoted_on set, which says that
  * the key's turn has been given and to whom.
  *
@@ -16,11 +17,13 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "utils/builtins.h"
 
 #include "engine/blocked.h"
 #include "engine/effects.h"
 #include "engine/instance.h"
+#include "engine/queues.h"
 #include "names.h"
 
 /*
@@ -137,8 +140,8 @@ gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz now)
 
 /*
  * blocked_promote_key: if the key is free, promote the first row of each
- * queue; returns how many.  A head that another transaction has locked is
- * left to a later recheck.
+ * queue that is not paused; returns how many.  A head that another
+ * transaction has locked is left to a later recheck.
  */
 static int
 blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
@@ -168,6 +171,7 @@ blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
 		gd_row_load(row, scan.slot);
 		if ((gd_blocked_promoted(instances, blocked_on, queue, turn) &&
 			 !gd_instance_before(row, turn)) ||
+			gd_queue_paused(queue, now) ||
 			gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
 			continue;
 		gd_row_set_null(row, INST_BLOCKED_ON);
@@ -213,6 +217,31 @@ blocked_next_key(GdTable *instances, const text *after)
 		next = DatumGetTextPCopy(gd_slot_datum(instances, scan.slot, INST_BLOCKED_ON));
 	gd_scan_end(&scan);
 	return next && blocked_is_conc(text_to_cstring(next)) ? next : NULL;
+}
+
+/*
+ * gd_blocked_resume: a queue hands rows out again: look, at commit, at the
+ * keys that its rows are blocked on, at most so many.
+ */
+void
+gd_blocked_resume(const text *queue, int max_keys)
+{
+	static const int prefix = sizeof(GD_BLOCK_CONC ":") - 1;
+	GdTable    *instances = gd_table_open_read(GD_INSTANCES);
+	text	   *key = cstring_to_text(GD_BLOCK_CONC ":");
+
+	for (int n = 0; n < max_keys; n++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		key = blocked_next_key(instances, key);
+		if (key == NULL)
+			break;
+		if (gd_blocked_head(instances, key, queue, NULL))
+			gd_effect_promote(GD_BLOCK_CONC,
+							  cstring_to_text_with_len(VARDATA_ANY(key) + prefix,
+													   VARSIZE_ANY_EXHDR(key) - prefix));
+	}
+	gd_table_close(instances);
 }
 
 /*

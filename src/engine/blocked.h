@@ -21,6 +21,7 @@ extern bool gd_blocked_next(GdTable *instances, const text *blocked_on,
 							const text *queue, GdRow *next);
 extern void gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz now);
 extern void gd_blocked_promote(const char *blocked_on, TimestampTz now);
+extern void gd_blocked_resume(const text *queue, int max_keys);
 extern int	gd_blocked_recheck(GdTable *instances, int max_keys, TimestampTz now);
 
 #endif							/* GEN_DURABLE_BLOCKED_H */

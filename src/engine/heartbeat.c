@@ -15,7 +15,7 @@
 
 #include "clock.h"
 #include "engine/instance.h"
-#include "engine/machines.h"
+#include "engine/queues.h"
 #include "engine/tokens.h"
 #include "names.h"
 
@@ -25,23 +25,25 @@ PG_FUNCTION_INFO_V1(gd_heartbeat);
 typedef struct QueueTtl
 {
 	text	   *queue;			/* NULL at first */
-	Interval   *ttl;
+	Interval	ttl;
 } QueueTtl;
 
 /*
  * heartbeat_ttl: how long a row's new lease lasts where the call does not say.
  */
 static const Interval *
-heartbeat_ttl(GdRow *row, QueueTtl *last)
+heartbeat_ttl(GdRow *row, TimestampTz now, QueueTtl *last)
 {
 	text	   *queue = gd_instance_text(row, INST_QUEUE);
+	GdQueue		settings;
 
 	if (last->queue == NULL || !gd_text_equal(last->queue, queue))
 	{
 		last->queue = DatumGetTextPCopy(PointerGetDatum(queue));
-		last->ttl = gd_queue_lease_ttl(queue);
+		gd_queue_read(queue, now, &settings);
+		last->ttl = settings.lease_ttl;
 	}
-	return last->ttl;
+	return &last->ttl;
 }
 
 /*
@@ -53,7 +55,7 @@ gd_heartbeat(PG_FUNCTION_ARGS)
 	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
 	TimestampTz now = gd_now();
 	Interval   *ttl = NULL;
-	QueueTtl	last = {NULL, NULL};
+	QueueTtl	last = {NULL};
 	GdTokens	tokens;
 	GdTable    *instances;
 	GdRow	   *row;
@@ -79,7 +81,7 @@ gd_heartbeat(PG_FUNCTION_ARGS)
 
 		if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
 		{
-			const Interval *lease = ttl ? ttl : heartbeat_ttl(row, &last);
+			const Interval *lease = ttl ? ttl : heartbeat_ttl(row, now, &last);
 
 			gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(gd_later(now, lease)));
 			gd_row_update(row);

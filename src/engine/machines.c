@@ -1,6 +1,6 @@
 /*
  * machines.c
- *		Registered machines and queues: the settings that instances fall under.
+ *		Registered machines: the settings that instances fall under.
  *
  * A machine need not be registered: an unknown name has the defaults of
  * register_fsm.  A machine belongs to the role that registered its first
@@ -115,35 +115,6 @@ gd_machine_backoff(const GdMachine *machine, int attempt)
 	double		cap = interval_usecs(&machine->backoff_cap);
 
 	return gd_interval_from_ms(Min(wait, cap) / 1000.0);
-}
-
-/*
- * gd_queue_lease_ttl: how long a claim from a queue lasts.
- */
-Interval *
-gd_queue_lease_ttl(const text *queue)
-{
-	GdTable    *queues = gd_table_open_read(GD_QUEUES);
-	GdScan		scan;
-	Interval   *ttl = NULL;
-
-	gd_scan_begin(&scan, queues, GD_QUEUES_PKEY);
-	gd_scan_text(&scan, 1, queue);
-	gd_scan_start(&scan);
-	if (gd_scan_next(&scan))
-	{
-		bool		isnull;
-		Datum		value = gd_slot_value(queues, scan.slot, QUEUE_LEASE_TTL, &isnull);
-
-		if (!isnull)
-		{
-			ttl = palloc(sizeof(Interval));
-			*ttl = *DatumGetIntervalP(value);
-		}
-	}
-	gd_scan_end(&scan);
-	gd_table_close(queues);
-	return ttl ? ttl : gd_interval_from_ms(gd_lease_ttl);
 }
 
 /*

@@ -1,6 +1,6 @@
 /*
  * machines.h
- *		Registered machines and queues: the settings that instances fall under.
+ *		Registered machines: the settings that instances fall under.
  */
 #ifndef GEN_DURABLE_MACHINES_H
 #define GEN_DURABLE_MACHINES_H
@@ -28,6 +28,5 @@ typedef struct GdMachine
 
 extern void gd_machine_read(const text *name, int version, GdMachine *machine);
 extern Interval *gd_machine_backoff(const GdMachine *machine, int attempt);
-extern Interval *gd_queue_lease_ttl(const text *queue);
 
 #endif							/* GEN_DURABLE_MACHINES_H */

@@ -10,7 +10,8 @@
  *
  * What the transaction has queued for other rows is applied first, since the
  * pick must see it; and some of the keys that rows are blocked on are looked
- * at again (blocked.c).
+ * at again (blocked.c), also by a pick of a paused queue, which hands out
+ * nothing.
  */
 #include "postgres.h"
 
@@ -25,8 +26,8 @@
 #include "engine/cursor.h"
 #include "engine/effects.h"
 #include "engine/instance.h"
-#include "engine/machines.h"
 #include "engine/pick.h"
+#include "engine/queues.h"
 #include "events.h"
 #include "names.h"
 #include "token.h"
@@ -245,13 +246,13 @@ int
 gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
 {
 	Pick		pick = {.request = request};
-	const Interval *ttl = request->lease_ttl;
+	GdQueue		queue;
 
 	gd_effects_apply();
 	pick.now = gd_now();
-	if (ttl == NULL)
-		ttl = gd_queue_lease_ttl(request->queue);
-	pick.lease_expires_at = gd_later(pick.now, ttl);
+	gd_queue_read(request->queue, pick.now, &queue);
+	pick.lease_expires_at = gd_later(pick.now, request->lease_ttl ? request->lease_ttl :
+									 &queue.lease_ttl);
 	pick.size = Min(request->batch, 1000);
 	pick.jobs = palloc(sizeof(GdJob) * pick.size);
 	pick.marks_left = Max(100, request->batch > PG_INT32_MAX / 4 ? PG_INT32_MAX : 4 * request->batch);
@@ -261,8 +262,9 @@ gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
 	gd_blocked_recheck(pick.instances, Min(Max(request->batch / 4, 1), 16), pick.now);
 	gd_admission_begin(&pick.admission, pick.instances);
 	gd_job_loader_begin(&pick.loader, pick.instances);
-	pick_scan(&pick);
-	if (pick.njobs == 0 &&
+	if (!queue.paused)
+		pick_scan(&pick);
+	if (pick.njobs == 0 && !queue.paused &&
 		gd_blocked_recheck(pick.instances, IDLE_RECHECK_KEYS, pick.now) > 0)
 		pick_scan(&pick);
 	gd_job_loader_end(&pick.loader);

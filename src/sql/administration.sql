@@ -1,4 +1,4 @@
--- Administration: cancel, revive, and one row that says why an instance is not running.
+-- Administration: cancel, revive, pause, resume, and one row that says why an instance is not running.
 
 CREATE FUNCTION gen_durable.cancel(
   id bigint, reason text DEFAULT NULL, cascade boolean DEFAULT false, force boolean DEFAULT false)
@@ -10,12 +10,22 @@ CREATE FUNCTION gen_durable.revive(id bigint, step text DEFAULT NULL)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_revive';
 COMMENT ON FUNCTION gen_durable.revive IS 'Makes a failed or cancelled instance runnable again at its step, or at another, with attempt 0.';
 
+CREATE FUNCTION gen_durable.pause(queue text, until timestamptz DEFAULT NULL, reason text DEFAULT NULL)
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_pause';
+COMMENT ON FUNCTION gen_durable.pause IS
+  'Has a queue hand nothing out until an instant, or until it is resumed. Inserts, signals and outcomes go on.';
+
+CREATE FUNCTION gen_durable.resume(queue text)
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_resume';
+COMMENT ON FUNCTION gen_durable.resume IS 'Ends the pause of a queue.';
+
 CREATE FUNCTION gen_durable.why(
   id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamptz, OUT until timestamptz,
   OUT held_by text, OUT ahead bigint)
 RETURNS record LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $why$
 DECLARE
   i gen_durable.instances;
+  paused gen_durable.queues;
   -- The engine's clock.
   at timestamptz := clock_timestamp()
     + coalesce(nullif(current_setting('gen_durable.clock_offset', true), '')::float8, 0) * interval '1 millisecond';
@@ -29,7 +39,13 @@ BEGIN
   END IF;
   status := i.status;
   since := i.updated_at;
+  SELECT * INTO paused FROM gen_durable.queues AS q
+    WHERE q.name = i.queue AND q.paused_at IS NOT NULL AND (q.paused_until > at) IS NOT FALSE;
   CASE
+    WHEN i.status = 'runnable' AND i.eligible_at <= at AND paused.name IS NOT NULL THEN
+      waits_for := format('queue "%s", which is paused', i.queue) || coalesce(': ' || paused.pause_reason, '');
+      since := greatest(i.updated_at, i.eligible_at, paused.paused_at);
+      until := paused.paused_until;
     WHEN i.status = 'runnable' AND i.eligible_at <= at AND i.blocked_on IS NULL AND EXISTS (
            SELECT FROM gen_durable.instances AS x
            WHERE x.status = 'executing' AND x.concurrency_key = i.concurrency_key AND x.concurrency_shard IS NULL)

@@ -64,6 +64,9 @@ COMMENT ON COLUMN gen_durable.fsms.registered_at IS 'When this version was last 
 COMMENT ON TABLE gen_durable.queues IS 'Settings of queues where they differ from the server''s.';
 COMMENT ON COLUMN gen_durable.queues.name IS 'The queue.';
 COMMENT ON COLUMN gen_durable.queues.lease_ttl IS 'How long a claim lasts without a heartbeat; NULL takes gen_durable.lease_ttl.';
+COMMENT ON COLUMN gen_durable.queues.paused_at IS 'Since when nothing is handed out; NULL where it is not paused.';
+COMMENT ON COLUMN gen_durable.queues.paused_until IS 'When the pause ends by itself; NULL: when it is resumed.';
+COMMENT ON COLUMN gen_durable.queues.pause_reason IS 'Why it was paused; at most 64 kB.';
 
 COMMENT ON TABLE gen_durable.bucket_configs IS 'Policies of rate limits and concurrency gates (GD-008).';
 COMMENT ON COLUMN gen_durable.bucket_configs.kind IS 'rate or conc.';

@@ -133,8 +133,11 @@ CREATE TABLE gen_durable.fsms (
 );
 
 CREATE TABLE gen_durable.queues (
-  name      text COLLATE "C" NOT NULL,
-  lease_ttl interval,
+  name         text COLLATE "C" NOT NULL,
+  lease_ttl    interval,
+  paused_at    timestamptz,
+  paused_until timestamptz,
+  pause_reason text,
   CONSTRAINT queues_pkey PRIMARY KEY (name)
 );
 

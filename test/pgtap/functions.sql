@@ -42,6 +42,8 @@ INSERT INTO contract VALUES
   ('tick', 'OUT reaped bigint, OUT timeouts bigint, OUT promoted bigint, OUT collected bigint', 'record'),
   ('cancel', 'id bigint, reason text DEFAULT NULL::text, cascade boolean DEFAULT false, force boolean DEFAULT false', 'text'),
   ('revive', 'id bigint, step text DEFAULT NULL::text', 'void'),
+  ('pause', 'queue text, until timestamp with time zone DEFAULT NULL::timestamp with time zone, reason text DEFAULT NULL::text', 'void'),
+  ('resume', 'queue text', 'void'),
   ('why', 'id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamp with time zone, OUT until timestamp with time zone, OUT held_by text, OUT ahead bigint', 'record'),
   ('grant_usage', 'role regrole, level text', 'void');
 SELECT results_eq(

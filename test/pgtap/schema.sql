@@ -86,7 +86,10 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.fsms')$$, $$VALUES
   ('registered_at', 'timestamp with time zone', false, 'clock_timestamp()')$$, 'fsms has its columns');
 SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.queues')$$, $$VALUES
   ('name', 'text', false, NULL),
-  ('lease_ttl', 'interval', true, NULL)$$, 'queues has its columns');
+  ('lease_ttl', 'interval', true, NULL),
+  ('paused_at', 'timestamp with time zone', true, NULL),
+  ('paused_until', 'timestamp with time zone', true, NULL),
+  ('pause_reason', 'text', true, NULL)$$, 'queues has its columns');
 SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.bucket_configs')$$, $$VALUES
   ('kind', 'text', false, NULL),
   ('name', 'text', false, NULL),

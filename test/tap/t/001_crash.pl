@@ -46,6 +46,7 @@ my %called = (
 	cancel_requested  => "SELECT gen_durable.cancel(rig.id('held'))",
 	cancel_cascade    => "SELECT gen_durable.cancel(rig.id('top'), cascade => true, force => true)",
 	revive            => "SELECT gen_durable.revive(rig.id('ended'), 'anew')",
+	pause             => "SELECT gen_durable.pause('q-free', reason => 'no')",
 	register_fsm      => "SELECT gen_durable.register_fsm('machine', version => 2)",
 	grant_usage       => "CREATE ROLE gd_crash; SELECT gen_durable.grant_usage('gd_crash', 'worker')",
 );

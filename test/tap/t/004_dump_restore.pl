@@ -19,6 +19,7 @@ $q->('postgres', <<'SQL');
 CREATE ROLE gd_dump_client LOGIN;
 SELECT gen_durable.grant_usage('gd_dump_client', 'client');
 INSERT INTO gen_durable.queues (name, lease_ttl) VALUES ('slow', '10 minutes');
+SELECT gen_durable.pause('halted', now() + interval '1 day', 'until tomorrow');
 INSERT INTO gen_durable.bucket_configs (kind, name, rate, capacity) VALUES ('rate', 'api', 5, 10), ('conc', 'gpu', NULL, 2);
 INSERT INTO gen_durable.buckets (kind, key, shard, capacity, available) VALUES ('conc', 'gpu:1', 0, 2, 1);
 SELECT gen_durable.register_fsm('machine', version => 2, queue => 'slow', initial => 'begin', max_attempts => 3);

@@ -1,0 +1,192 @@
+/*
+ * queues.c
+ *		Queues: the settings of each, and pausing.
+ *
+ * A queue need not be known: one without a row has the server's settings.
+ *
+ * A paused queue hands nothing out.  A pick that had begun when the pause
+ * commits may still end, so a pause waits for nobody.  Keys that become free
+ * meanwhile promote nobody there; resume makes that good, and the recheck of
+ * keys does (blocked.c) where a pause ends by its time.
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "clock.h"
+#include "engine/blocked.h"
+#include "engine/keylock.h"
+#include "engine/queues.h"
+#include "guc.h"
+#include "names.h"
+#include "table.h"
+
+/* Keys that a resume looks at itself; the rest is left to the recheck. */
+#define RESUME_KEYS 10000
+
+PG_FUNCTION_INFO_V1(gd_pause);
+PG_FUNCTION_INFO_V1(gd_resume);
+
+/*
+ * queue_find: look a queue up under the latest snapshot; by_name holds the
+ * row in its slot.
+ */
+static bool
+queue_find(GdScan *by_name, GdTable *queues, const text *name)
+{
+	gd_scan_begin(by_name, queues, GD_QUEUES_PKEY);
+	gd_scan_text(by_name, 1, name);
+	gd_scan_start(by_name);
+	return gd_scan_next(by_name);
+}
+
+/*
+ * queue_slot_paused: does the row say that the queue is paused now?  A pause
+ * that has come to its end needs nobody to write that down.
+ */
+static bool
+queue_slot_paused(GdTable *queues, TupleTableSlot *slot, TimestampTz now)
+{
+	bool		isnull;
+	Datum		until;
+
+	(void) gd_slot_value(queues, slot, QUEUE_PAUSED_AT, &isnull);
+	if (isnull)
+		return false;
+	until = gd_slot_value(queues, slot, QUEUE_PAUSED_UNTIL, &isnull);
+	return isnull || DatumGetTimestampTz(until) > now;
+}
+
+/*
+ * gd_queue_read: what a queue says, in one look.
+ */
+void
+gd_queue_read(const text *name, TimestampTz now, GdQueue *queue)
+{
+	GdTable    *queues = gd_table_open_read(GD_QUEUES);
+	GdScan		by_name;
+	bool		isnull = true;
+
+	queue->paused = false;
+	if (queue_find(&by_name, queues, name))
+	{
+		Datum		ttl = gd_slot_value(queues, by_name.slot, QUEUE_LEASE_TTL, &isnull);
+
+		if (!isnull)
+			queue->lease_ttl = *DatumGetIntervalP(ttl);
+		queue->paused = queue_slot_paused(queues, by_name.slot, now);
+	}
+	if (isnull)
+		queue->lease_ttl = *gd_interval_from_ms(gd_lease_ttl);
+	gd_scan_end(&by_name);
+	gd_table_close(queues);
+}
+
+/*
+ * gd_queue_paused: is a queue paused now?
+ */
+bool
+gd_queue_paused(const text *name, TimestampTz now)
+{
+	GdQueue		queue;
+
+	gd_queue_read(name, now, &queue);
+	return queue.paused;
+}
+
+/*
+ * queue_lock: open the table, and keep others from changing the queue's row
+ * or making it.  True if there is one, which the row then holds, locked.
+ */
+static bool
+queue_lock(const text *name, GdTable **queues, GdRow **row)
+{
+	GdScan		by_name;
+	bool		found;
+
+	gd_key_lock("queue", name);
+	*queues = gd_table_open(GD_QUEUES);
+	*row = gd_row_create(*queues);
+	found = queue_find(&by_name, *queues, name) &&
+		gd_row_lock(*row, &by_name.slot->tts_tid, true) == GD_LOCKED;
+	gd_scan_end(&by_name);
+	return found;
+}
+
+static void
+queue_unlock(GdTable *queues, GdRow *row)
+{
+	gd_row_free(row);
+	gd_table_close(queues);
+	gd_table_flush();
+}
+
+/*
+ * pause(queue, until, reason)
+ *
+ * Of a paused queue: the end and the reason are replaced, and it counts as
+ * paused since it was.
+ */
+Datum
+gd_pause(PG_FUNCTION_ARGS)
+{
+	text	   *name = gd_arg_name(fcinfo, 0, "queue");
+	TimestampTz now = gd_now();
+	GdTable    *queues;
+	GdRow	   *row;
+	bool		found;
+
+	gd_writes("gen_durable.pause()");
+	if (!PG_ARGISNULL(1))
+		gd_check_finite_time("until", PG_GETARG_TIMESTAMPTZ(1), NULL);
+
+	found = queue_lock(name, &queues, &row);
+	if (!found || !queue_slot_paused(queues, row->slot, now))
+		gd_row_set(row, QUEUE_PAUSED_AT, TimestampTzGetDatum(now));
+	if (PG_ARGISNULL(1))
+		gd_row_set_null(row, QUEUE_PAUSED_UNTIL);
+	else
+		gd_row_set(row, QUEUE_PAUSED_UNTIL, PG_GETARG_DATUM(1));
+	if (PG_ARGISNULL(2))
+		gd_row_set_null(row, QUEUE_PAUSE_REASON);
+	else
+		gd_row_set(row, QUEUE_PAUSE_REASON,
+				   PointerGetDatum(gd_error_text(PG_GETARG_TEXT_PP(2))));
+	if (found)
+		gd_row_update(row);
+	else
+	{
+		gd_row_set(row, QUEUE_NAME, PointerGetDatum(name));
+		gd_row_insert(row);
+	}
+	queue_unlock(queues, row);
+	PG_RETURN_VOID();
+}
+
+/*
+ * resume(queue)
+ */
+Datum
+gd_resume(PG_FUNCTION_ARGS)
+{
+	text	   *name = gd_arg_name(fcinfo, 0, "queue");
+	GdTable    *queues;
+	GdRow	   *row;
+	bool		resumed;
+
+	gd_writes("gen_durable.resume()");
+	resumed = queue_lock(name, &queues, &row) && !GD_IS_NULL(row, QUEUE_PAUSED_AT);
+	if (resumed)
+	{
+		gd_row_set_null(row, QUEUE_PAUSED_AT);
+		gd_row_set_null(row, QUEUE_PAUSED_UNTIL);
+		gd_row_set_null(row, QUEUE_PAUSE_REASON);
+		gd_row_update(row);
+	}
+	queue_unlock(queues, row);
+	if (resumed)
+		gd_blocked_resume(name, RESUME_KEYS);
+	PG_RETURN_VOID();
+}
