@@ -111,50 +111,71 @@ cancel_family(const Cancel *c, int64 id, int64 **ids)
 typedef struct Family
 {
 	const Cancel *cancel;
-	int64		id;				/* whose */
-	int64	   *ids;
+	int64	   *ids;			/* in descending order */
 	int			n;
 } Family;
 
 /*
- * cancel_lock: lock these rows; true if no more of the family has come
- * meanwhile.
+ * cancel_has_children: are all children of a locked instance of the family?
+ * More cannot come while it is locked.
+ */
+static bool
+cancel_has_children(const Family *family, GdScan *by_parent, int64 id)
+{
+	gd_scan_refresh(by_parent);
+	gd_scan_int8(by_parent, 1, id);
+	gd_scan_start(by_parent);
+	while (gd_scan_next(by_parent))
+	{
+		int64		child = DatumGetInt64(gd_slot_datum(by_parent->table, by_parent->slot, INST_ID));
+
+		if (child > id &&
+			bsearch(&child, family->ids, family->n, sizeof(int64), cancel_compare) == NULL)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * cancel_lock: lock these rows; false as soon as one of them turns out to
+ * have a child that is not among them.
+ *
+ * Whoever has ended such a child waits for its parent at commit, and may hold
+ * what would be waited for here next.
  */
 static bool
 cancel_lock(void *arg)
 {
 	Family	   *family = arg;
-	const Cancel *c = family->cancel;
-	GdRow	   *row = gd_row_create(c->instances);
+	GdTable    *instances = family->cancel->instances;
+	GdRow	   *row = gd_row_create(instances);
 	GdScan		by_id;
-	int64	   *now_ids;
-	int			now_n;
-	bool		same;
+	GdScan		by_parent;
+	bool		whole = true;
 
-	gd_scan_begin(&by_id, c->instances, GD_INSTANCES_PKEY);
-	for (int i = 0; i < family->n; i++)
-		(void) gd_instance_lock(&by_id, row, family->ids[i], true);
+	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	gd_scan_begin(&by_parent, instances, GD_INSTANCES_PARENT);
+	for (int i = 0; whole && i < family->n; i++)
+		if (gd_instance_lock(&by_id, row, family->ids[i], true) == GD_LOCKED)
+			whole = cancel_has_children(family, &by_parent, family->ids[i]);
+	gd_scan_end(&by_parent);
 	gd_scan_end(&by_id);
 	gd_row_free(row);
-
-	now_n = cancel_family(c, family->id, &now_ids);
-	same = now_n == family->n && memcmp(now_ids, family->ids, sizeof(int64) * now_n) == 0;
-	pfree(now_ids);
-	return same;
+	return whole;
 }
 
 /*
  * cancel_lock_family: lock an instance and all its descendants; returns how
  * many.
  *
- * A row that was waited for may have had more children meanwhile.  To lock
- * those too would break the order, so all locks are let go, with the
- * subtransaction that took them, and taken anew.
+ * A row may have had more children before it was locked.  To lock those too
+ * would break the order, so all locks are let go, with the subtransaction that
+ * took them, and taken anew.
  */
 static int
 cancel_lock_family(const Cancel *c, int64 id, int64 **ids)
 {
-	Family		family = {c, id};
+	Family		family = {c};
 
 	for (;;)
 	{

@@ -9,9 +9,11 @@
  * row (D-8).
  *
  * Two batches must not deadlock, nor a batch and a cascade: rows are locked by
- * id descending, as everywhere (D-26).  Where outcomes create children, all
- * rows of the batch are locked first; then all children are inserted, those
- * with correlation keys in the order of the keys, whosever they are (GD-214).
+ * id descending, as everywhere (D-26).  Who writes a row with a correlation
+ * key makes an insert of that key wait, so in a batch such rows are written
+ * when all rows are locked.  Where outcomes create children, all rows of the
+ * batch are locked first; then all children are inserted, those with
+ * correlation keys in the order of the keys, whosever they are (GD-214).
  */
 #include "postgres.h"
 
@@ -60,6 +62,7 @@ typedef struct Entry
 	pg_uuid_t	token;
 	GdOutcome	outcome;
 	GdFence		fence;			/* what became of it: committed if held */
+	bool		later;			/* locked, to be written after the others */
 	int			barrier;		/* of its children */
 } Entry;
 
@@ -308,13 +311,22 @@ complete_needs_lock(GdRow *row, const GdOutcome *outcome)
  *
  * Most rows are held by nobody else: they are looked at, and written if they
  * are still the same.  The rest are locked first, waiting if they must be.
+ * Where others of the batch may be waited for after this one, a row with a
+ * correlation key is only locked.
  */
 static void
-complete_one(Completion *c, Entry *entry)
+complete_one(Completion *c, Entry *entry, bool others)
 {
+	entry->later = false;
 	entry->fence = gd_instance_fence_look(&c->by_id, c->row, &entry->token);
 	if (entry->fence == GD_FENCE_STALE)
 		return;
+	if (others && !GD_IS_NULL(c->row, INST_CORRELATION_KEY))
+	{
+		entry->fence = gd_instance_fence(&c->by_id, c->row, &entry->token, true);
+		entry->later = entry->fence == GD_FENCE_HELD;
+		return;
+	}
 	c->locked = false;
 	if (entry->fence == GD_FENCE_HELD && !complete_needs_lock(c->row, &entry->outcome))
 	{
@@ -429,7 +441,15 @@ complete_entries(Completion *c, Entry *entries, int n)
 
 		CHECK_FOR_INTERRUPTS();
 		if (entry->outcome.kind != GD_OUTCOME_CHILDREN)
-			complete_one(c, entry);
+			complete_one(c, entry, n > 1 && !spawns);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		Entry	   *entry = &entries[i];
+
+		CHECK_FOR_INTERRUPTS();
+		if (entry->later)
+			complete_one(c, entry, false);
 		if (entry->fence != GD_FENCE_HELD)
 			gd_event("outcome.stale", "id=%lld kind=%s", (long long) entry->id,
 					 gd_outcome_names[entry->outcome.kind]);
