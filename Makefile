@@ -41,6 +41,7 @@ OBJS = \
 	src/engine/machines.o \
 	src/engine/outcome.o \
 	src/engine/pick.o \
+	src/engine/poll.o \
 	src/engine/queues.o \
 	src/engine/reap.o \
 	src/engine/reclaim.o \
@@ -51,7 +52,9 @@ OBJS = \
 	src/engine/tick.o \
 	src/engine/timeouts.o \
 	src/engine/tokens.o \
-	src/shmem/shmem.o
+	src/engine/wait.o \
+	src/shmem/shmem.o \
+	src/shmem/wake.o
 
 # The extension's SQL, by topic, in the order in which it must run.
 SQL_PARTS = \
@@ -80,8 +83,8 @@ gen_durable--$(EXTVERSION).sql: $(foreach part,$(SQL_PARTS),$(srcdir)/src/sql/$(
 $(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
 
 # A build outside the tree has no folders yet.
-$(OBJS): | $(CURDIR)/src/engine
-$(CURDIR)/src/engine:
+$(OBJS): | $(CURDIR)/src/engine $(CURDIR)/src/shmem
+$(CURDIR)/src/engine $(CURDIR)/src/shmem:
 	mkdir -p $@
 
 # Checks of the sources, which scripts/check does not run; docs/development.md tells what they need.

@@ -11,7 +11,10 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
+#include "storage/proc.h"
 #include "utils/datetime.h"
+#include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
 #error "gen_durable needs PostgreSQL 15 or newer"
@@ -96,9 +99,33 @@ gd_decode_datetime(char **field, int *ftype, int nf, int *dtype,
 
 /* 17 has infinite intervals. */
 #if PG_VERSION_NUM >= 170000
+#define GD_INTERVAL_IS_ENDLESS(i) INTERVAL_IS_NOEND(i)
 #define GD_INTERVAL_IS_FINITE(i) (!INTERVAL_NOT_FINITE(i))
 #else
+#define GD_INTERVAL_IS_ENDLESS(i) false
 #define GD_INTERVAL_IS_FINITE(i) true
+#endif
+
+/* 17 numbers processes by a variable of its own. */
+#if PG_VERSION_NUM >= 170000
+#define gd_my_procno() MyProcNumber
+#else
+#define gd_my_procno() (MyProc->pgprocno)
+#endif
+
+/* 17 lets an extension name its wait events. */
+#if PG_VERSION_NUM >= 170000
+static inline uint32
+gd_wait_event(const char *name)
+{
+	static uint32 event = 0;
+
+	if (event == 0)
+		event = WaitEventExtensionNew(name);
+	return event;
+}
+#else
+#define gd_wait_event(name) PG_WAIT_EXTENSION
 #endif
 
 #endif							/* GEN_DURABLE_COMPAT_H */

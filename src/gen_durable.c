@@ -16,6 +16,7 @@
 #include "engine/effects.h"
 #include "guc.h"
 #include "shmem/shmem.h"
+#include "shmem/wake.h"
 
 GD_MODULE_MAGIC("gen_durable", "0.1.0");
 
@@ -29,4 +30,5 @@ _PG_init(void)
 	gd_effects_init();
 	gd_cursor_init();
 	gd_shmem_init();
+	gd_wake_init();
 }

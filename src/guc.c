@@ -20,6 +20,8 @@ int			gd_gc_retention = SECONDS_PER_DAY;
 int			gd_job_rows = 1000;
 int			gd_lease_ttl = 60000;
 bool		gd_log_events = false;
+int			gd_max_poll_interval = 5000;
+int			gd_poll_interval = 1000;
 
 void
 gd_guc_init(void)
@@ -64,5 +66,15 @@ gd_guc_init(void)
 							 NULL,
 							 &gd_log_events, false,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.max_poll_interval",
+							"How long a wait sleeps at most before it looks again.",
+							"Where wake-ups arrive this only matters for what cannot wake.",
+							&gd_max_poll_interval, 5000, 1, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.poll_interval",
+							"How long a wait sleeps before it looks again the first time.",
+							"It doubles up to max_poll_interval while nothing comes.",
+							&gd_poll_interval, 1000, 1, INT_MAX,
+							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("gen_durable");
 }

@@ -15,6 +15,8 @@ extern int	gd_gc_retention;	/* seconds */
 extern int	gd_job_rows;		/* rows */
 extern int	gd_lease_ttl;		/* milliseconds */
 extern bool gd_log_events;
+extern int	gd_max_poll_interval;	/* milliseconds */
+extern int	gd_poll_interval;	/* milliseconds */
 
 extern void gd_guc_init(void);
 

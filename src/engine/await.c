@@ -3,8 +3,9 @@
  *		await: waiting for an instance to settle.
  *
  * The row is the only truth: each look is under a fresh snapshot.  Between
- * looks the session waits on its latch, so that a cancelled query, a timeout
- * or a shutdown ends the wait at once.
+ * looks the session sleeps on its latch, which the commit that settles the
+ * instance sets (shmem/wake.c), and which a cancelled query, a timeout or a
+ * shutdown sets too.
  *
  * A SELECT holds its snapshot for as long as it runs; the timeout bounds that.
  */
@@ -13,20 +14,15 @@
 #include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
-#include "pgstat.h"
-#include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "clock.h"
 #include "engine/instance.h"
+#include "engine/poll.h"
 #include "names.h"
-
-/* Milliseconds between looks: from the first to the last, doubling. */
-#define AWAIT_POLL_MIN 2
-#define AWAIT_POLL_MAX 50
+#include "shmem/shmem.h"
+#include "shmem/wake.h"
 
 PG_FUNCTION_INFO_V1(gd_await);
 
@@ -130,6 +126,29 @@ await_until_terminal(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
+ * await_settled: look until the wait is over, or its deadline has come.
+ */
+static void
+await_settled(int64 id, bool terminal_only, TimestampTz deadline, Datum *values, bool *nulls)
+{
+	GdWakeKey	key = gd_wake_instance(id);
+	GdPoll		poll;
+
+	gd_poll_begin(&poll);
+	for (;;)
+	{
+		long		left;
+
+		if (gd_shmem_ready())
+			gd_wake_subscribe(&key, 1);
+		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+		if (await_look(id, terminal_only, left == 0, values, nulls))
+			return;
+		(void) gd_poll_wait(&poll, left);
+	}
+}
+
+/*
  * await(id, timeout, until) -> (outcome, status, step, attempt, result, error)
  */
 Datum
@@ -137,7 +156,6 @@ gd_await(PG_FUNCTION_ARGS)
 {
 	TimestampTz deadline;
 	bool		terminal_only;
-	long		poll = AWAIT_POLL_MIN;
 	TupleDesc	desc;
 	Datum		values[AWAIT_NCOLUMNS] = {0};
 	bool		nulls[AWAIT_NCOLUMNS];
@@ -148,18 +166,15 @@ gd_await(PG_FUNCTION_ARGS)
 	terminal_only = await_until_terminal(fcinfo, 2);
 	deadline = gd_later(GetCurrentTimestamp(), PG_GETARG_INTERVAL_P(1));
 
-	for (;;)
+	PG_TRY();
 	{
-		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
-
-		if (await_look(PG_GETARG_INT64(0), terminal_only, left == 0, values, nulls))
-			break;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 Min(left, poll), PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-		poll = Min(poll * 2, AWAIT_POLL_MAX);
+		await_settled(PG_GETARG_INT64(0), terminal_only, deadline, values, nulls);
 	}
+	PG_FINALLY();
+	{
+		gd_wake_leave();
+	}
+	PG_END_TRY();
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");

@@ -113,7 +113,7 @@ gd_inbox_store(int64 target, text *name, Datum payload, text *dedup_key, Timesta
  * then false, and no other signal is listed either.
  */
 static bool
-inbox_put(JsonbParseState **to, GdTable *signals, TupleTableSlot *slot, Size * bytes)
+inbox_put(JsonbParseState **to, GdTable *signals, TupleTableSlot *slot, Size *bytes)
 {
 	*bytes += toast_raw_datum_size(gd_slot_datum(signals, slot, SIG_PAYLOAD)) + GD_NAME_MAX;
 	if (*bytes > GD_JOB_BYTES)

@@ -23,6 +23,7 @@
 #include "engine/instance.h"
 #include "json.h"
 #include "names.h"
+#include "shmem/wake.h"
 
 /* Rows that are formed before they are written together. */
 #define INSERT_CHUNK 500
@@ -162,10 +163,14 @@ gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems, TimestampTz
 			keyed[nkeyed].key = items[i].spec->correlation_key;
 			keyed[nkeyed++].index = i;
 		}
-		else if (++nchunk == chunk_size)
+		else
 		{
-			gd_rows_insert(instances, chunk, nchunk);
-			nchunk = 0;
+			gd_wake_runnable(items[i].spec->queue, place.eligible_at, now);
+			if (++nchunk == chunk_size)
+			{
+				gd_rows_insert(instances, chunk, nchunk);
+				nchunk = 0;
+			}
 		}
 	}
 	if (nchunk == 1)
@@ -180,6 +185,8 @@ gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems, TimestampTz
 
 		insert_fill(chunk[0], item, live_scope, now);
 		insert_keyed(chunk[0], item);
+		if (item->created)
+			gd_wake_runnable(item->spec->queue, item->spec->eligible_at, now);
 	}
 
 	for (int i = 0; i < chunk_size; i++)

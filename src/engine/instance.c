@@ -9,6 +9,8 @@
  *	leaving executing	the claim's columns are cleared; the key that it held
  *						is free at commit (effects.c promotes who waits for it)
  *	leaving runnable	marks of blocking and promotion are cleared
+ *	becoming runnable	a waiter of the queue is woken at commit
+ *	parking, ending		so are those who await the instance
  *	becoming terminal	finished_at is set, the inbox is dropped, the parent's
  *						join counts it at commit (once: joins_barrier is zeroed)
  *	correlation scope	the key is given up on leaving the scope, and taken on
@@ -28,6 +30,7 @@
 #include "engine/inbox.h"
 #include "engine/instance.h"
 #include "names.h"
+#include "shmem/wake.h"
 #include "subxact.h"
 #include "token.h"
 
@@ -275,6 +278,7 @@ typedef struct InstanceEffects
 	bool		enters_scope;
 	bool		runnable;		/* it is a candidate now */
 	bool		ended;
+	bool		settled;		/* ended or parked */
 	text	   *freed_key;		/* or NULL */
 	int			joins_barrier;	/* 0: none */
 } InstanceEffects;
@@ -297,6 +301,7 @@ instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
 	gd_row_set(row, INST_UPDATED_AT, TimestampTzGetDatum(now));
 	if (from == to)
 		return;
+	effects->settled = to != GD_RUNNABLE && to != GD_EXECUTING;
 
 	if (from == GD_EXECUTING)
 	{
@@ -347,14 +352,18 @@ instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
  * instance_effects: do what follows beyond the row, now that it is written.
  */
 static void
-instance_effects(GdRow *row, const InstanceEffects *effects)
+instance_effects(GdRow *row, const InstanceEffects *effects, TimestampTz now)
 {
 	if (effects->runnable)
 	{
+		const text *queue = gd_instance_text(row, INST_QUEUE);
 		GdPlace		place = gd_instance_place(row);
 
-		gd_cursor_runnable(gd_instance_text(row, INST_QUEUE), &place);
+		gd_cursor_runnable(queue, &place);
+		gd_wake_runnable(queue, place.eligible_at, now);
 	}
+	if (effects->settled)
+		gd_wake_settled(gd_instance_id(row));
 	if (effects->ended)
 		gd_inbox_drop(gd_instance_id(row));
 	if (effects->freed_key)
@@ -379,7 +388,7 @@ gd_instance_write(GdRow *row, TimestampTz now)
 		instance_write_with_key(row);
 	else
 		gd_row_update(row);
-	instance_effects(row, &effects);
+	instance_effects(row, &effects, now);
 }
 
 /*
@@ -400,6 +409,6 @@ gd_instance_try_write(GdRow *row, TimestampTz now)
 	}
 	else if (!gd_row_try_update(row))
 		return false;
-	instance_effects(row, &effects);
+	instance_effects(row, &effects, now);
 	return true;
 }

@@ -15,6 +15,8 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "access/xact.h"
 #include "executor/instrument.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -30,6 +32,7 @@
 #include "engine/queues.h"
 #include "events.h"
 #include "names.h"
+#include "shmem/wake.h"
 #include "token.h"
 
 /* A walk that reads more pages than this before its first row is long. */
@@ -61,6 +64,17 @@ typedef struct Pick
 } Pick;
 
 /*
+ * pick_own: did this transaction make the row what it is?
+ */
+static bool
+pick_own(GdRow *row)
+{
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(row->slot, false, NULL);
+
+	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+}
+
+/*
  * pick_claim: claim a row that was admitted.  One that is only loaded is
  * claimed if it is still the same; else false.
  */
@@ -68,6 +82,7 @@ static bool
 pick_claim(Pick *pick, GdRow *row, bool locked)
 {
 	pg_uuid_t  *token = palloc(sizeof(pg_uuid_t));
+	bool		owed = gd_wake_owed() && pick_own(row);
 	GdJob	   *job;
 
 	if (pick->njobs == pick->size)
@@ -88,6 +103,8 @@ pick_claim(Pick *pick, GdRow *row, bool locked)
 		gd_instance_write(row, pick->now);
 	else if (!gd_instance_try_write(row, pick->now))
 		return false;
+	if (owed)
+		gd_wake_claimed(pick->request->queue);
 	gd_job_finish(row, job);
 	pick->njobs++;
 	if (pick->request->one_document)

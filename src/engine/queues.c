@@ -21,6 +21,7 @@
 #include "engine/queues.h"
 #include "guc.h"
 #include "names.h"
+#include "shmem/wake.h"
 #include "table.h"
 
 /* Keys that a resume looks at itself; the rest is left to the recheck. */
@@ -187,6 +188,9 @@ gd_resume(PG_FUNCTION_ARGS)
 	}
 	queue_unlock(queues, row);
 	if (resumed)
+	{
 		gd_blocked_resume(name, RESUME_KEYS);
+		gd_wake_resumed(name);
+	}
 	PG_RETURN_VOID();
 }

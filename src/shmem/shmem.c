@@ -18,6 +18,7 @@
 #include "storage/shmem.h"
 
 #include "shmem/shmem.h"
+#include "shmem/wake.h"
 
 /* A room's part. */
 typedef struct ShmemPart
@@ -28,6 +29,7 @@ typedef struct ShmemPart
 } ShmemPart;
 
 static const ShmemPart parts[] = {
+	{"gen_durable wake-ups", gd_wake_size, gd_wake_attach},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;

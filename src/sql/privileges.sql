@@ -4,7 +4,7 @@ CREATE FUNCTION gen_durable.grant_usage(role regrole, level text)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $grant$
 DECLARE
   client CONSTANT text[] := ARRAY['insert', 'insert_all', 'signal', 'signal_key', 'find', 'await'];
-  worker CONSTANT text[] := client || ARRAY['pick', 'take', 'complete', 'complete_many', 'complete_and_take',
+  worker CONSTANT text[] := client || ARRAY['pick', 'take', 'wait', 'complete', 'complete_many', 'complete_and_take',
     'commit_and_take', 'heartbeat', 'release', 'children', 'inbox',
     'next_step', 'retry', 'await_signal', 'schedule_children', 'done', 'stop', 'fail'];
   routines text[];

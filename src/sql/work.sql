@@ -10,6 +10,11 @@ RETURNS SETOF gen_durable.job LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MO
 COMMENT ON FUNCTION gen_durable.take IS
   'As pick, served from the scheduler''s buffer where one feeds the queue.';
 
+CREATE PROCEDURE gen_durable.wait(queues text[], timeout interval DEFAULT '30s')
+LANGUAGE c AS 'MODULE_PATHNAME', 'gd_wait';
+COMMENT ON PROCEDURE gen_durable.wait IS
+  'Returns when one of the queues may have work, or at the timeout. Holds no snapshot while it waits; not inside a transaction block.';
+
 CREATE FUNCTION gen_durable.complete(token uuid, outcome jsonb)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_complete';
 COMMENT ON FUNCTION gen_durable.complete IS

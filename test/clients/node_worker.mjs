@@ -56,6 +56,20 @@ await rows('ROLLBACK');
 equal(sqlstate, 'GD001', 'a stale token raises GD001');
 equal(await rows('SELECT count(*)::int FROM node_written'), [{ count: 1 }], 'and the write is gone with it');
 
+await rows('CALL gen_durable.wait($1, $2)', [['wait'], '10 ms']);
+await rows('SELECT gen_durable.insert($1, queue => $2)', ['waited', 'wait']);
+await rows('CALL gen_durable.wait($1, $2)', [['wait', 'nobody'], '1 hour']);
+equal((await rows('SELECT fsm FROM gen_durable.take($1, $2)', ['wait', 'javascript'])), [{ fsm: 'waited' }], 'wait returns when there is work');
+sqlstate = 'none';
+await rows('BEGIN');
+try {
+  await rows('CALL gen_durable.wait($1)', [['wait']]);
+} catch (error) {
+  sqlstate = error.code;
+}
+await rows('ROLLBACK');
+equal(sqlstate, '25001', 'wait raises 25001 in a transaction');
+
 const entries = Array.from({ length: 50 }, (_, n) => ({ queue: 'many', state: { n } }));
 await rows('SELECT * FROM gen_durable.insert_all($1, $2)', ['many', JSON.stringify(entries)]);
 const jobs = await rows('SELECT token, state FROM gen_durable.take($1, $2, 100)', ['many', 'javascript']);

@@ -253,9 +253,40 @@ def together():
     equal(sorted(worked), list(range(100)), "each step is worked once")
 
 
+def waiting():
+    """CALL wait as drivers send it: parameters, prepared, in autocommit; and refused inside a transaction."""
+    with connect(autocommit=True) as conn:
+        for prepared in (False, True):
+            conn.execute("CALL gen_durable.wait(%s, '10 ms')", (["wait", "nobody"],), prepare=prepared)
+        one(conn, "SELECT id FROM gen_durable.insert('waited', queue => 'wait')")
+        conn.execute("CALL gen_durable.wait(%s, %s)", (["wait"], timedelta(hours=1)))
+        check(len(fetch(conn, "SELECT token FROM gen_durable.take('wait', 'python')")) == 1, "wait returns when there is work")
+
+        def insert_when_it_waits():
+            with connect(autocommit=True) as other:
+                while not one(
+                    other, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'CALL gen_durable.wait%%' AND wait_event_type = 'Extension'"
+                ):
+                    pass
+                one(other, "SELECT id FROM gen_durable.insert('woken', queue => 'wait')")
+
+        thread = threading.Thread(target=insert_when_it_waits)
+        thread.start()
+        conn.execute("CALL gen_durable.wait(%s, '1 hour')", (["wait"],))
+        thread.join(60)
+        check(len(fetch(conn, "SELECT token FROM gen_durable.take('wait', 'python')")) == 1, "wait returns when there comes work")
+    with connect() as conn:
+        try:
+            conn.execute("CALL gen_durable.wait(%s)", (["wait"],))
+            check(False, "wait raises in a transaction")
+        except psycopg.Error as error:
+            equal(error.sqlstate, "25001", "wait raises 25001 in a transaction")
+        conn.rollback()
+
+
 def main():
     prepare()
-    for part in (plain_loop, own_writes, parameters, pipeline, together):
+    for part in (plain_loop, own_writes, parameters, pipeline, together, waiting):
         try:
             part()
         except psycopg.Error as error:

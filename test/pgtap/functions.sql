@@ -23,6 +23,7 @@ INSERT INTO contract VALUES
   ('complete_many', 'outcomes jsonb, OUT ord integer, OUT id bigint, OUT result text', 'SETOF record'),
   ('complete_and_take', 'outcomes jsonb, queue text, worker text, batch integer DEFAULT 1, lease_ttl interval DEFAULT NULL::interval', 'SETOF gen_durable.job'),
   ('commit_and_take', 'IN outcomes jsonb, IN queue text, IN worker text, IN batch integer DEFAULT 1, IN lease_ttl interval DEFAULT NULL::interval, INOUT results jsonb DEFAULT NULL::jsonb, INOUT jobs jsonb DEFAULT NULL::jsonb', NULL),
+  ('wait', 'IN queues text[], IN timeout interval DEFAULT ''00:00:30''::interval', NULL),
   ('heartbeat', 'tokens uuid[], lease_ttl interval DEFAULT NULL::interval, OUT token uuid, OUT held boolean, OUT cancel_requested boolean', 'SETOF record'),
   ('release', 'tokens uuid[]', 'bigint'),
   ('children', 'id bigint, after bigint DEFAULT 0, max_rows integer DEFAULT 1000', 'SETOF gen_durable.child'),

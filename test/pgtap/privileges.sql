@@ -31,7 +31,7 @@ INSERT INTO may VALUES
   ('insert', '{client,worker,admin}'), ('insert_all', '{client,worker,admin}'), ('signal', '{client,worker,admin}'),
   ('signal_key', '{client,worker,admin}'), ('find', '{client,worker,admin}'), ('await', '{client,worker,admin}'),
   ('pick', '{worker,admin}'), ('take', '{worker,admin}'), ('complete', '{worker,admin}'), ('complete_many', '{worker,admin}'),
-  ('complete_and_take', '{worker,admin}'), ('commit_and_take', '{worker,admin}'), ('heartbeat', '{worker,admin}'),
+  ('complete_and_take', '{worker,admin}'), ('commit_and_take', '{worker,admin}'), ('wait', '{worker,admin}'), ('heartbeat', '{worker,admin}'),
   ('release', '{worker,admin}'), ('children', '{worker,admin}'), ('inbox', '{worker,admin}'),
   ('next_step', '{worker,admin}'), ('retry', '{worker,admin}'), ('await_signal', '{worker,admin}'),
   ('schedule_children', '{worker,admin}'), ('done', '{worker,admin}'), ('stop', '{worker,admin}'), ('fail', '{worker,admin}'),
@@ -100,7 +100,7 @@ SELECT is(pg_temp.as_role(role, statement), '42501', role || ' is refused: ' || 
   FROM unnest(ARRAY['gd_nobody', 'gd_client', 'gd_monitor']) role, unnest(ARRAY[
     $$SELECT token FROM gen_durable.pick('q', 'w')$$, $$SELECT token FROM gen_durable.take('q', 'w')$$,
     $$SELECT gen_durable.complete('00000000-0000-8000-8000-000000000000', '{"outcome": "done"}')$$,
-    $$SELECT gen_durable.complete_many('[]')$$, $$SELECT gen_durable.complete_and_take('[]', 'q', 'w')$$, $$CALL gen_durable.commit_and_take('[]', 'q', 'w')$$,
+    $$SELECT gen_durable.complete_many('[]')$$, $$SELECT gen_durable.complete_and_take('[]', 'q', 'w')$$, $$CALL gen_durable.commit_and_take('[]', 'q', 'w')$$, $$CALL gen_durable.wait('{q}', '0')$$,
     $$SELECT gen_durable.heartbeat('{}')$$, $$SELECT gen_durable.release('{}')$$, $$SELECT gen_durable.children(1)$$, $$SELECT gen_durable.inbox(1)$$,
     $$SELECT gen_durable.reclaim('q', 'w', '1 hour')$$, $$SELECT gen_durable.reap()$$, $$SELECT gen_durable.fire_timeouts()$$, $$SELECT gen_durable.gc()$$, $$SELECT gen_durable.tick()$$,
     $$SELECT gen_durable.cancel(1)$$, $$SELECT gen_durable.revive(1)$$, $$SELECT gen_durable.pause('q')$$, $$SELECT gen_durable.resume('q')$$, $$SELECT gen_durable.register_fsm('m')$$, $$SELECT gen_durable.grant_usage('gd_nobody', 'admin')$$,

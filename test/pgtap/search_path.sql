@@ -180,8 +180,8 @@ SELECT is(e.answer, g.answer, 'hostile schema first: ' || g.call)
   FROM calls.answers g JOIN calls.answers e ON e.n = g.n AND e.path = 'evil, public, pg_catalog' WHERE g.path = 'pg_catalog, pg_temp' ORDER BY g.n;
 SELECT is(e.answer, g.answer, 'pg_temp first: ' || g.call)
   FROM calls.answers g JOIN calls.answers e ON e.n = g.n AND e.path = 'pg_temp, evil, pg_catalog' WHERE g.path = 'pg_catalog, pg_temp' ORDER BY g.n;
--- Each function of the contract was called.
-SELECT is_empty($$SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prorettype <> 'trigger'::regtype
+-- Each function of the contract was called, but for wait: it refuses to run inside a function.
+SELECT is_empty($$SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prorettype <> 'trigger'::regtype AND p.proname <> 'wait'
     AND NOT EXISTS (SELECT 1 FROM calls.answers a WHERE a.call ~ ('gen_durable\.' || p.proname || '\('))$$, 'no function was left out');
 
 SELECT finish();

@@ -1,0 +1,278 @@
+/*
+ * wait.c
+ *		CALL wait(): sleeping until a queue may have work.
+ *
+ * A procedure and not a function, because a SELECT holds its snapshot, and so
+ * the horizon of vacuum, for as long as it runs.  Here each look is a
+ * transaction of its own, and what sleeps holds no snapshot and no lock.
+ *
+ * The tables decide: each look is under a fresh snapshot.  A wake-up
+ * (shmem/wake.c) or the instant at which the next row is due only tell when
+ * to look again; the poll finds what neither told of.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "clock.h"
+#include "engine/instance.h"
+#include "engine/poll.h"
+#include "engine/queues.h"
+#include "names.h"
+#include "shmem/shmem.h"
+#include "shmem/wake.h"
+
+/*
+ * How long a session that has just been sent to work of a concurrency key
+ * takes such work for one whose key is held; see wait_counts.
+ */
+#define WAIT_KEYED_MS 50
+
+PG_FUNCTION_INFO_V1(gd_wait);
+
+typedef struct Wait
+{
+	text	  **queues;
+	GdWakeKey  *keys;
+	int			nqueues;
+	TimestampTz deadline;
+	bool		woken;			/* since the last look */
+	TimestampTz next;			/* when there can be work without a wake-up */
+} Wait;
+
+/* Until when this session passes over rows with a concurrency key. */
+static TimestampTz keyed_until = 0;
+
+/*
+ * wait_counts: is the due row that a scan stands on work for a pick?
+ *
+ * Not one that an open transaction holds.  One with a concurrency key may be
+ * refused by the pick without a trace, when an open transaction holds the
+ * key; a session that comes back at once for the same kind of work is made to
+ * pause, unless a wake-up says that there is news.
+ */
+static bool
+wait_counts(Wait *wait, GdScan *scan, TimestampTz now)
+{
+	bool		no_key;
+
+	if (gd_slot_hold(scan->slot) == GD_HOLD_OTHER)
+		return false;
+	(void) gd_slot_value(scan->table, scan->slot, INST_CONCURRENCY_KEY, &no_key);
+	if (no_key)
+		return true;
+	if (!wait->woken && now < keyed_until &&
+		keyed_until <= now + WAIT_KEYED_MS * INT64CONST(1000))
+	{
+		wait->next = Min(wait->next, keyed_until);
+		return false;
+	}
+	keyed_until = now + WAIT_KEYED_MS * INT64CONST(1000);
+	return true;
+}
+
+/*
+ * wait_look_queue: has a queue work?  As a pick, it looks at each priority's
+ * rows only as far as they are due.
+ */
+static bool
+wait_look_queue(Wait *wait, GdScan *scan, const text *queue, TimestampTz now)
+{
+	int			priority = PG_INT16_MIN;
+
+	while (priority <= PG_INT16_MAX)
+	{
+		int			from = priority;
+
+		priority = PG_INT16_MAX + 1;
+		gd_scan_text(scan, 1, queue);
+		gd_scan_key(scan, 2, BTGreaterEqualStrategyNumber, F_INT2GE, Int16GetDatum(from));
+		gd_scan_start(scan);
+		while (gd_scan_next(scan))
+		{
+			TimestampTz eligible_at;
+
+			CHECK_FOR_INTERRUPTS();
+			eligible_at = DatumGetTimestampTz(gd_slot_datum(scan->table, scan->slot,
+															INST_ELIGIBLE_AT));
+			if (eligible_at > now)
+			{
+				wait->next = Min(wait->next, eligible_at);
+				priority = DatumGetInt16(gd_slot_datum(scan->table, scan->slot,
+													   INST_PRIORITY)) + 1;
+				break;
+			}
+			if (wait_counts(wait, scan, now))
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * wait_look: has any of the queues work, as a fresh snapshot has it?
+ */
+static bool
+wait_look(Wait *wait)
+{
+	TimestampTz now = gd_now();
+	bool		found = false;
+	GdTable    *instances;
+	GdScan		scan;
+
+	wait->next = DT_NOEND;
+	PushActiveSnapshot(GetLatestSnapshot());
+	instances = gd_table_open_read(GD_INSTANCES);
+	gd_scan_begin(&scan, instances, GD_INSTANCES_PICK);
+	for (int i = 0; i < wait->nqueues && !found; i++)
+		found = wait_look_queue(wait, &scan, wait->queues[i], now) &&
+			!gd_queue_paused(wait->queues[i], now);
+	gd_scan_end(&scan);
+	gd_table_close(instances);
+	PopActiveSnapshot();
+	return found;
+}
+
+/*
+ * wait_let_go: end the transaction of the last look, with its locks and
+ * snapshots; the next has none until it looks.
+ */
+static void
+wait_let_go(void)
+{
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	SPI_commit();
+	SPI_finish();
+	InvalidateCatalogSnapshot();
+	if (HaveRegisteredOrActiveSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("gen_durable.wait cannot be called while a cursor or another command holds a snapshot")));
+}
+
+static void
+wait_until_work(Wait *wait)
+{
+	GdPoll		poll;
+
+	gd_poll_begin(&poll);
+	for (;;)
+	{
+		long		left;
+		long		until_next;
+
+		/* The look is the answer to what woke us. */
+		if (gd_shmem_ready())
+			gd_wake_subscribe(wait->keys, wait->nqueues);
+		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), wait->deadline);
+		if (wait_look(wait) || left == 0)
+			return;
+		until_next = TimestampDifferenceMilliseconds(gd_now(), wait->next);
+		wait_let_go();
+		wait->woken = gd_poll_wait(&poll, Min(left, until_next));
+	}
+}
+
+/*
+ * wait_check: refuse to wait where the transaction is not ours to end, or
+ * could never see what it waits for.
+ */
+static void
+wait_check(FunctionCallInfo fcinfo)
+{
+	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
+		castNode(CallContext, fcinfo->context)->atomic)
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("gen_durable.wait cannot run inside a transaction block"),
+				 errhint("CALL it as a statement of its own, in autocommit mode.")));
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("gen_durable.wait cannot run in a transaction that has written"),
+				 errhint("Commit first.")));
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("gen_durable.wait needs the isolation level READ COMMITTED"),
+				 errhint("SET default_transaction_isolation = 'read committed' in the session that waits.")));
+}
+
+/*
+ * wait_queues: the names, copied to where they outlive the transaction.
+ */
+static void
+wait_queues(FunctionCallInfo fcinfo, Wait *wait)
+{
+	ArrayType  *array;
+	Datum	   *elements;
+	bool	   *nulls;
+
+	gd_arg_required(fcinfo, 0, "queues");
+	array = PG_GETARG_ARRAYTYPE_P(0);
+	if (ARR_NDIM(array) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("queues must have one dimension, not %d", ARR_NDIM(array))));
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &wait->nqueues);
+	if (wait->nqueues == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("queues must name at least one queue")));
+	wait->queues = MemoryContextAlloc(PortalContext, sizeof(text *) * wait->nqueues);
+	wait->keys = MemoryContextAlloc(PortalContext, sizeof(GdWakeKey) * wait->nqueues);
+	for (int i = 0; i < wait->nqueues; i++)
+	{
+		MemoryContext old;
+
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("queues must not contain NULL")));
+		gd_check_name("queue", DatumGetTextPP(elements[i]), NULL);
+		old = MemoryContextSwitchTo(PortalContext);
+		wait->queues[i] = DatumGetTextPCopy(elements[i]);
+		MemoryContextSwitchTo(old);
+		wait->keys[i] = gd_wake_queue(wait->queues[i]);
+	}
+}
+
+/*
+ * CALL wait(queues, timeout)
+ */
+Datum
+gd_wait(PG_FUNCTION_ARGS)
+{
+	Wait		wait = {0};
+
+	wait_check(fcinfo);
+	wait_queues(fcinfo, &wait);
+	gd_arg_required(fcinfo, 1, "timeout");
+	wait.deadline = DT_NOEND;
+	if (!GD_INTERVAL_IS_ENDLESS(PG_GETARG_INTERVAL_P(1)))
+	{
+		gd_check_not_negative("timeout", PG_GETARG_INTERVAL_P(1), NULL);
+		wait.deadline = gd_later(GetCurrentTimestamp(), PG_GETARG_INTERVAL_P(1));
+	}
+
+	PG_TRY();
+	{
+		wait_until_work(&wait);
+	}
+	PG_FINALLY();
+	{
+		gd_wake_leave();
+	}
+	PG_END_TRY();
+	PG_RETURN_VOID();
+}

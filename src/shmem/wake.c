@@ -1,0 +1,561 @@
+/*
+ * wake.c
+ *		Wake-ups: who waits for a queue or an instance, and telling them at the
+ *		commit that concerns them.
+ *
+ * A waiter subscribes to what it waits for, looks at the table, and sleeps on
+ * its latch.  A transaction notes which queues it gave rows and which
+ * instances it settled, and after its commit, when others see what it wrote,
+ * wakes who has subscribed.  Since the waiter subscribes before it looks, one
+ * of the two sees the other.
+ *
+ * Each row that becomes runnable wakes one waiter of its queue, so that a
+ * thousand idle workers do not run for one step; an instance that settles
+ * wakes all who wait for it.  A waiter of more queues than it has nodes has
+ * one node that every queue of the database wakes.
+ *
+ * All of it is a hint.  PREPARE TRANSACTION, SQL that writes the tables, and a
+ * worker that dies with the wake in its hand wake nobody: waiters poll.
+ *
+ * Shared memory: a fixed hash table of lists, each under its spinlock, and a
+ * waiter with a fixed number of nodes for each process.  A node belongs to its
+ * process; which list it is in, and whether, is under that list's lock.  A
+ * waker takes the node out of the list.  Whether a waiter has been woken is an
+ * atomic of the waiter, since its nodes are in several lists.  After a commit
+ * nothing may be allocated, waited for or raised, so there are only atomics,
+ * spinlocks and SetLatch.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "common/hashfn.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "guc.h"
+#include "shmem/shmem.h"
+#include "shmem/wake.h"
+
+/* Lists; a power of two. */
+#define WAKE_LISTS 1024
+
+/* Queues that a waiter can wait for without being woken for others. */
+#define WAKE_NODES 16
+
+/* Latches that are set between two holds of a list's lock. */
+#define WAKE_CHUNK 32
+
+/* Different wake-ups that a transaction tells apart; with more it wakes all. */
+#define WAKE_PENDING_MAX 16384
+
+/* Kinds of keys, which make the seeds of their hashes differ. */
+#define WAKE_QUEUE UINT64CONST(0x100000000)
+#define WAKE_INSTANCE UINT64CONST(0x200000000)
+#define WAKE_ANY_QUEUE UINT64CONST(0x300000000)
+
+/* A waiter's `woken`, where it is not the key of the queue to pass it on to. */
+#define NOT_WOKEN 0
+#define WOKEN_WITH_ALL 1
+
+typedef struct WakeNode
+{
+	dlist_node	link;
+	GdWakeKey	key;			/* changed by its process while not linked */
+	bool		linked;
+} WakeNode;
+
+typedef struct WakeWaiter
+{
+	pg_atomic_uint64 woken;
+	Oid			database;
+	WakeNode	nodes[WAKE_NODES];
+} WakeWaiter;
+
+typedef union WakeList
+{
+	struct
+	{
+		slock_t		mutex;
+		pg_atomic_uint32 length;
+		dlist_head	nodes;
+	};
+	char		pad[PG_CACHE_LINE_SIZE];	/* no two share a cache line */
+} WakeList;
+
+typedef struct WakeShared
+{
+	WakeList	lists[WAKE_LISTS];
+	WakeWaiter	waiters[FLEXIBLE_ARRAY_MEMBER]; /* by proc number */
+} WakeShared;
+
+/* A wake-up that this transaction owes. */
+typedef struct WakePending
+{
+	GdWakeKey	key;
+	uint32		count;			/* waiters to wake: a row wants one */
+	bool		all;			/* or all of them: an instance has settled */
+	int			level;			/* transaction nesting level */
+} WakePending;
+
+static WakeShared *shared = NULL;
+
+/* This process's waiter, and how many of its nodes may be linked. */
+static WakeWaiter *mine = NULL;
+static int	my_nodes = 0;
+
+/*
+ * What the transaction owes, in TopTransactionContext, in the order of its
+ * levels: what a subtransaction adds is behind what was there at its start.
+ */
+static WakePending *pending = NULL;
+static int	npending = 0;
+static int	pending_size = 0;
+static bool pending_all = false;	/* too many: wake the whole database */
+
+Size
+gd_wake_size(void)
+{
+	return add_size(offsetof(WakeShared, waiters), mul_size(MaxBackends, sizeof(WakeWaiter)));
+}
+
+void
+gd_wake_attach(void *start, bool first)
+{
+	shared = start;
+	if (!first)
+		return;
+	memset(start, 0, gd_wake_size());
+	for (int i = 0; i < WAKE_LISTS; i++)
+	{
+		SpinLockInit(&shared->lists[i].mutex);
+		pg_atomic_init_u32(&shared->lists[i].length, 0);
+		dlist_init(&shared->lists[i].nodes);
+	}
+	for (int i = 0; i < MaxBackends; i++)
+		pg_atomic_init_u64(&shared->waiters[i].woken, NOT_WOKEN);
+}
+
+static GdWakeKey
+wake_key(uint64 kind, const void *bytes, int len)
+{
+	uint64		hash = hash_bytes_extended(bytes, len, kind | MyDatabaseId);
+
+	return hash > WOKEN_WITH_ALL ? hash : WOKEN_WITH_ALL + 1;
+}
+
+GdWakeKey
+gd_wake_queue(const text *queue)
+{
+	return wake_key(WAKE_QUEUE, VARDATA_ANY(queue), VARSIZE_ANY_EXHDR(queue));
+}
+
+GdWakeKey
+gd_wake_instance(int64 id)
+{
+	return wake_key(WAKE_INSTANCE, &id, sizeof(id));
+}
+
+static GdWakeKey
+wake_any_queue(void)
+{
+	return wake_key(WAKE_ANY_QUEUE, NULL, 0);
+}
+
+static WakeList *
+wake_list(GdWakeKey key)
+{
+	return &shared->lists[key & (WAKE_LISTS - 1)];
+}
+
+static int
+wake_node_procno(const WakeNode *node)
+{
+	return ((const char *) node - (const char *) shared->waiters) / sizeof(WakeWaiter);
+}
+
+/*
+ * wake_link, wake_unlink: under the list's lock.
+ */
+static void
+wake_link(WakeList *list, WakeNode *node)
+{
+	node->linked = true;
+	pg_atomic_fetch_add_u32(&list->length, 1);
+	dlist_push_tail(&list->nodes, &node->link);
+}
+
+static void
+wake_unlink(WakeList *list, WakeNode *node)
+{
+	node->linked = false;
+	pg_atomic_fetch_sub_u32(&list->length, 1);
+	dlist_delete(&node->link);
+}
+
+/*
+ * wake_waiters: wake up to max of those that have subscribed to a key, the
+ * longest waiting first; returns how many.
+ *
+ * One that is awake already does not count: it looks at all its queues before
+ * it sleeps again.
+ */
+static uint32
+wake_waiters(GdWakeKey key, uint32 max, uint64 woken)
+{
+	WakeList   *list = wake_list(key);
+	uint32		total = 0;
+	int			procs[WAKE_CHUNK];
+	int			n;
+
+	do
+	{
+		dlist_mutable_iter at;
+
+		n = 0;
+		if (pg_atomic_read_u32(&list->length) == 0)
+			break;
+		SpinLockAcquire(&list->mutex);
+		dlist_foreach_modify(at, &list->nodes)
+		{
+			WakeNode   *node = dlist_container(WakeNode, link, at.cur);
+			int			procno = wake_node_procno(node);
+			uint64		expected = NOT_WOKEN;
+
+			if (node->key != key)
+				continue;
+			wake_unlink(list, node);
+			if (!pg_atomic_compare_exchange_u64(&shared->waiters[procno].woken,
+												&expected, woken))
+				continue;
+			procs[n++] = procno;
+			if (++total == max || n == WAKE_CHUNK)
+				break;
+		}
+		SpinLockRelease(&list->mutex);
+		for (int i = 0; i < n; i++)
+			SetLatch(&GetPGProcByNumber(procs[i])->procLatch);
+	} while (n == WAKE_CHUNK && total < max);
+	return total;
+}
+
+/*
+ * wake_queue: rows of a queue want as many waiters.
+ */
+static void
+wake_queue(GdWakeKey key, uint32 count)
+{
+	if (wake_waiters(key, count, key) < count)
+		(void) wake_waiters(wake_any_queue(), PG_UINT32_MAX, WOKEN_WITH_ALL);
+}
+
+/*
+ * wake_database: wake all who wait in this database.
+ */
+static void
+wake_database(void)
+{
+	for (int i = 0; i < MaxBackends; i++)
+	{
+		uint64		expected = NOT_WOKEN;
+
+		/* Read without a lock: a wrong answer is a needless look or a poll. */
+		if (shared->waiters[i].database == MyDatabaseId &&
+			pg_atomic_compare_exchange_u64(&shared->waiters[i].woken, &expected, WOKEN_WITH_ALL))
+			SetLatch(&GetPGProcByNumber(i)->procLatch);
+	}
+}
+
+/* Last entries that are looked at for one with the same key. */
+#define PENDING_LOOK_BACK 8
+
+static void
+pending_add(GdWakeKey key, bool all)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	for (int i = npending - 1; i >= 0 && i >= npending - PENDING_LOOK_BACK; i--)
+	{
+		if (pending[i].key == key && pending[i].level == level)
+		{
+			pending[i].all |= all;
+			if (pending[i].count < PG_UINT32_MAX)
+				pending[i].count++;
+			return;
+		}
+	}
+	if (npending == WAKE_PENDING_MAX)
+	{
+		pending_all = true;
+		return;
+	}
+	if (npending == pending_size)
+	{
+		int			size = Max(2 * pending_size, 16);
+
+		if (pending == NULL)
+			pending = MemoryContextAlloc(TopTransactionContext, sizeof(WakePending) * size);
+		else
+			pending = repalloc(pending, sizeof(WakePending) * size);
+		pending_size = size;
+	}
+	pending[npending].key = key;
+	pending[npending].count = 1;
+	pending[npending].all = all;
+	pending[npending].level = level;
+	npending++;
+}
+
+/*
+ * gd_wake_runnable: a row of a queue is runnable once the transaction commits.
+ *
+ * One that is due only later wakes a waiter too if its next poll could be
+ * after that, so that it can sleep until then.
+ */
+void
+gd_wake_runnable(const text *queue, TimestampTz eligible_at, TimestampTz now)
+{
+	if (gd_shmem_ready() &&
+		eligible_at <= now + Max(gd_poll_interval, gd_max_poll_interval) * INT64CONST(1000))
+		pending_add(gd_wake_queue(queue), false);
+}
+
+/*
+ * gd_wake_owed: has this transaction noted anything to wake for?
+ */
+bool
+gd_wake_owed(void)
+{
+	return npending > 0;
+}
+
+/*
+ * gd_wake_claimed: a row that this transaction made runnable is claimed by it
+ * too, and nobody need be woken for it.
+ *
+ * Only where both stand or fall together: a rollback to a savepoint between
+ * the two would bring the row back.
+ */
+void
+gd_wake_claimed(const text *queue)
+{
+	GdWakeKey	key = gd_wake_queue(queue);
+	int			level = GetCurrentTransactionNestLevel();
+
+	for (int i = npending - 1; i >= 0 && i >= npending - PENDING_LOOK_BACK; i--)
+	{
+		if (pending[i].key == key && pending[i].level == level && pending[i].count > 0)
+		{
+			pending[i].count--;
+			return;
+		}
+	}
+}
+
+/*
+ * gd_wake_resumed: a queue hands out again once the transaction commits; all
+ * its waiters are to look.
+ */
+void
+gd_wake_resumed(const text *queue)
+{
+	if (gd_shmem_ready())
+	{
+		pending_add(gd_wake_queue(queue), true);
+		pending_add(wake_any_queue(), true);
+	}
+}
+
+/*
+ * gd_wake_settled: an instance has ended or parked once the transaction
+ * commits.
+ */
+void
+gd_wake_settled(int64 id)
+{
+	if (gd_shmem_ready())
+		pending_add(gd_wake_instance(id), true);
+}
+
+static void
+pending_forget(void)
+{
+	pending = NULL;				/* its memory goes with the transaction */
+	npending = 0;
+	pending_size = 0;
+	pending_all = false;
+}
+
+/*
+ * pending_wake: the transaction has committed; wake those concerned.
+ */
+static void
+pending_wake(void)
+{
+	/* What we wrote is to be seen before we look who waits. */
+	pg_memory_barrier();
+	if (pending_all)
+		wake_database();
+	else
+		for (int i = 0; i < npending; i++)
+		{
+			if (pending[i].all)
+				(void) wake_waiters(pending[i].key, PG_UINT32_MAX, WOKEN_WITH_ALL);
+			else if (pending[i].count > 0)
+				wake_queue(pending[i].key, pending[i].count);
+		}
+}
+
+static void
+wake_xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+			if (npending > 0)
+				pending_wake();
+			pending_forget();
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			pending_forget();
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+wake_subxact_callback(SubXactEvent event, SubTransactionId subxid, SubTransactionId parent,
+					  void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+
+	if (event == SUBXACT_EVENT_COMMIT_SUB)
+	{
+		for (int i = npending - 1; i >= 0 && pending[i].level >= level; i--)
+			pending[i].level = level - 1;
+	}
+	else if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		while (npending > 0 && pending[npending - 1].level >= level)
+			npending--;
+	}
+}
+
+static void
+wake_before_exit(int code, Datum arg)
+{
+	gd_wake_leave();
+}
+
+/*
+ * gd_wake_subscribe: from now on, until gd_wake_leave, be woken for any of
+ * these keys.  To be called before each look with the same keys: it forgets
+ * an earlier wake-up, which that look answers.
+ *
+ * The caller sees to it that an error between here and gd_wake_leave gets
+ * there; the end of the process is seen to here.
+ */
+void
+gd_wake_subscribe(const GdWakeKey *keys, int nkeys)
+{
+	GdWakeKey	any;
+
+	if (mine == NULL)
+	{
+		before_shmem_exit(wake_before_exit, (Datum) 0);
+		mine = &shared->waiters[gd_my_procno()];
+	}
+	if (nkeys > WAKE_NODES)
+	{
+		any = wake_any_queue();
+		keys = &any;
+		nkeys = 1;
+	}
+
+	mine->database = MyDatabaseId;
+	my_nodes = nkeys;
+	pg_atomic_write_u64(&mine->woken, NOT_WOKEN);
+	for (int i = 0; i < nkeys; i++)
+	{
+		WakeList   *list = wake_list(keys[i]);
+		WakeNode   *node = &mine->nodes[i];
+
+		SpinLockAcquire(&list->mutex);
+		if (!node->linked)
+		{
+			node->key = keys[i];
+			wake_link(list, node);
+		}
+		SpinLockRelease(&list->mutex);
+	}
+	/* The look that follows is not to be done before this. */
+	pg_memory_barrier();
+}
+
+/*
+ * gd_wake_wait: sleep until woken, or at most so many milliseconds; true if
+ * woken.  An interrupt is served at once.
+ */
+bool
+gd_wake_wait(long ms)
+{
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ms);
+
+	for (;;)
+	{
+		if (mine && my_nodes > 0 && pg_atomic_read_u64(&mine->woken) != NOT_WOKEN)
+			return true;
+		ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+		if (ms == 0)
+			return false;
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, ms,
+						 gd_wait_event("GenDurableWait"));
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * gd_wake_leave: end the subscription, if there is one.  A wake-up that came
+ * after the last look goes to the next waiter of the queue.
+ */
+void
+gd_wake_leave(void)
+{
+	uint64		woken;
+
+	if (my_nodes == 0)
+		return;
+	for (int i = 0; i < my_nodes; i++)
+	{
+		WakeNode   *node = &mine->nodes[i];
+		WakeList   *list = wake_list(node->key);
+
+		SpinLockAcquire(&list->mutex);
+		if (node->linked)
+			wake_unlink(list, node);
+		SpinLockRelease(&list->mutex);
+	}
+	my_nodes = 0;
+	mine->database = InvalidOid;
+	woken = pg_atomic_exchange_u64(&mine->woken, NOT_WOKEN);
+	if (woken != NOT_WOKEN && woken != WOKEN_WITH_ALL)
+		wake_queue(woken, 1);
+}
+
+void
+gd_wake_init(void)
+{
+	RegisterXactCallback(wake_xact_callback, NULL);
+	RegisterSubXactCallback(wake_subxact_callback, NULL);
+}

@@ -1,0 +1,32 @@
+/*
+ * wake.h
+ *		Wake-ups: who waits for a queue or an instance, and telling them at the
+ *		commit that concerns them.
+ */
+#ifndef GEN_DURABLE_WAKE_H
+#define GEN_DURABLE_WAKE_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+
+/* What is waited for, in this database: a queue or an instance. */
+typedef uint64 GdWakeKey;
+
+extern Size gd_wake_size(void);
+extern void gd_wake_attach(void *start, bool first);
+extern void gd_wake_init(void);
+
+extern void gd_wake_runnable(const text *queue, TimestampTz eligible_at, TimestampTz now);
+extern bool gd_wake_owed(void);
+extern void gd_wake_claimed(const text *queue);
+extern void gd_wake_resumed(const text *queue);
+extern void gd_wake_settled(int64 id);
+
+extern GdWakeKey gd_wake_queue(const text *queue);
+extern GdWakeKey gd_wake_instance(int64 id);
+extern void gd_wake_subscribe(const GdWakeKey *keys, int nkeys);
+extern bool gd_wake_wait(long ms);
+extern void gd_wake_leave(void);
+
+#endif							/* GEN_DURABLE_WAKE_H */
