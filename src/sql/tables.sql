@@ -1,7 +1,9 @@
 -- Tables, indexes, and the settings that suit their churn.
 
--- A page keeps room for new versions of its rows: an update that finds it writes less WAL, and what died there is taken
--- back without waiting for vacuum.
+-- A step makes two new versions of its row, and the first can often not be taken back before the second is made, because
+-- others' snapshots are as old. A page with room for three versions of each row takes them all, and what died there is
+-- taken back by whoever reads the page next, without waiting for vacuum. A fuller page sends versions to other pages,
+-- which nobody reads again: the table then grows to more than this from the first minute on.
 -- Text that is compared in indexes has the collation "C": equality and order by bytes, the same on every server.
 -- Columns that are of fixed width and never NULL come first, then those most often looked at: every update compares all
 -- indexed columns of the old and the new version, and a column is found the faster the less stands before it.
@@ -51,7 +53,7 @@ CREATE TABLE gen_durable.instances (
   CONSTRAINT instances_counts_check CHECK (attempt >= 0 AND crashes >= 0 AND children_pending >= 0),
   CONSTRAINT instances_guard_check CHECK (correlation_guard IS NULL OR correlation_guard = correlation_key)
 ) WITH (
-  fillfactor = 70,
+  fillfactor = 34,
   autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.1,
   autovacuum_vacuum_cost_delay = 0
