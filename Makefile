@@ -22,6 +22,10 @@ OBJS = \
 	src/subxact.o \
 	src/table.o \
 	src/token.o \
+	src/bgw/bgw.o \
+	src/bgw/ddl.o \
+	src/bgw/launcher.o \
+	src/bgw/maintainer.o \
 	src/engine/admit.o \
 	src/engine/await.o \
 	src/engine/blocked.o \
@@ -30,6 +34,7 @@ OBJS = \
 	src/engine/complete.o \
 	src/engine/constructors.o \
 	src/engine/cursor.o \
+	src/engine/due.o \
 	src/engine/effects.o \
 	src/engine/gc.o \
 	src/engine/heartbeat.o \
@@ -53,6 +58,7 @@ OBJS = \
 	src/engine/timeouts.o \
 	src/engine/tokens.o \
 	src/engine/wait.o \
+	src/shmem/databases.o \
 	src/shmem/shmem.o \
 	src/shmem/wake.o
 
@@ -83,8 +89,9 @@ gen_durable--$(EXTVERSION).sql: $(foreach part,$(SQL_PARTS),$(srcdir)/src/sql/$(
 $(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
 
 # A build outside the tree has no folders yet.
-$(OBJS): | $(CURDIR)/src/engine $(CURDIR)/src/shmem
-$(CURDIR)/src/engine $(CURDIR)/src/shmem:
+OBJ_DIRS = $(addprefix $(CURDIR)/,$(sort $(dir $(OBJS))))
+$(OBJS): | $(OBJ_DIRS)
+$(OBJ_DIRS):
 	mkdir -p $@
 
 # Checks of the sources, which scripts/check does not run; docs/development.md tells what they need.

@@ -28,7 +28,7 @@ WHERE indrelid = 'gen_durable.instances'::regclass AND indisunique AND indpred I
 
 -- Settings and their defaults.
 LOAD 'gen_durable';
-SELECT name, setting, unit, context FROM pg_settings WHERE name LIKE 'gen\_durable.%' ORDER BY name;
+SELECT name, boot_val AS setting, unit, context FROM pg_settings WHERE name LIKE 'gen\_durable.%' ORDER BY name;
 
 -- A setting that does not exist, or a value out of its range, is refused.
 \set VERBOSITY sqlstate

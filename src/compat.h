@@ -13,6 +13,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
+#include "utils/acl.h"
 #include "utils/datetime.h"
 #include "utils/wait_event.h"
 
@@ -95,6 +96,21 @@ gd_decode_datetime(char **field, int *ftype, int nf, int *dtype,
 #else
 #define gd_decode_datetime(field, ftype, nf, dtype, tm, fsec, tz) \
 	DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tz)
+#endif
+
+/* 16 has one check of ownership for all kinds of objects. */
+#if PG_VERSION_NUM >= 160000
+#define gd_database_ownercheck(database, role) \
+	object_ownercheck(DatabaseRelationId, database, role)
+#else
+#define gd_database_ownercheck(database, role) pg_database_ownercheck(database, role)
+#endif
+
+/* 16 (and minor versions of 15) mark a database whose DROP was interrupted. */
+#ifdef DATCONNLIMIT_INVALID_DB
+#define GD_DATABASE_INVALID DATCONNLIMIT_INVALID_DB
+#else
+#define GD_DATABASE_INVALID (-2)
 #endif
 
 /* 17 has infinite intervals. */

@@ -10,15 +10,18 @@
 
 #include "fmgr.h"
 
+#include "bgw/bgw.h"
 #include "catalog.h"
 #include "compat.h"
 #include "engine/cursor.h"
+#include "engine/due.h"
 #include "engine/effects.h"
 #include "guc.h"
 #include "shmem/shmem.h"
 #include "shmem/wake.h"
+#include "version.h"
 
-GD_MODULE_MAGIC("gen_durable", "0.1.0");
+GD_MODULE_MAGIC("gen_durable", GD_VERSION);
 
 PGDLLEXPORT void _PG_init(void);
 
@@ -29,6 +32,8 @@ _PG_init(void)
 	gd_catalog_init();
 	gd_effects_init();
 	gd_cursor_init();
+	gd_due_init();
 	gd_shmem_init();
 	gd_wake_init();
+	gd_bgw_init();
 }

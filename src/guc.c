@@ -6,6 +6,7 @@
 
 #include <limits.h>
 
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 #include "guc.h"
@@ -15,13 +16,17 @@
 double		gd_clock_offset = 0;
 int			gd_dedup_retention = 7 * SECONDS_PER_DAY;
 bool		gd_defer_effects = true;
+bool		gd_enabled = true;
 int			gd_gc_batch = 10000;
+int			gd_gc_interval = 60000;
 int			gd_gc_retention = SECONDS_PER_DAY;
 int			gd_job_rows = 1000;
 int			gd_lease_ttl = 60000;
 bool		gd_log_events = false;
+int			gd_max_databases = 64;
 int			gd_max_poll_interval = 5000;
 int			gd_poll_interval = 1000;
+int			gd_reaper_interval = 30000;
 
 void
 gd_guc_init(void)
@@ -41,11 +46,21 @@ gd_guc_init(void)
 							 "When off each is applied at once, for tests that look inside one transaction.",
 							 &gd_defer_effects, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("gen_durable.enabled",
+							 "Runs the background processes.",
+							 "Off for one database by ALTER DATABASE ... SET.",
+							 &gd_enabled, true,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.gc_batch",
 							"How many instances one pass of gc deletes at most.",
 							NULL,
 							&gd_gc_batch, 10000, 1, INT_MAX,
 							PGC_USERSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.gc_interval",
+							"How often the maintainer deletes what ended long enough ago.",
+							NULL,
+							&gd_gc_interval, 60000, 100, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.gc_retention",
 							"How long an instance is kept after it ended.",
 							NULL,
@@ -66,6 +81,12 @@ gd_guc_init(void)
 							 NULL,
 							 &gd_log_events, false,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("gen_durable.max_databases",
+								"For how many databases with the extension there is a place in shared memory.",
+								NULL,
+								&gd_max_databases, 64, 1, 10000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.max_poll_interval",
 							"How long a wait sleeps at most before it looks again.",
 							"Where wake-ups arrive this only matters for what cannot wake.",
@@ -76,5 +97,10 @@ gd_guc_init(void)
 							"It doubles up to max_poll_interval while nothing comes.",
 							&gd_poll_interval, 1000, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.reaper_interval",
+							"How long the maintainer sleeps at most.",
+							"It wakes by itself when a lease or an await ends.",
+							&gd_reaper_interval, 30000, 100, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("gen_durable");
 }

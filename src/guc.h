@@ -10,13 +10,17 @@
 extern double gd_clock_offset;	/* milliseconds added to the clock */
 extern int	gd_dedup_retention; /* seconds */
 extern bool gd_defer_effects;
+extern bool gd_enabled;
 extern int	gd_gc_batch;		/* rows */
+extern int	gd_gc_interval;		/* milliseconds */
 extern int	gd_gc_retention;	/* seconds */
 extern int	gd_job_rows;		/* rows */
 extern int	gd_lease_ttl;		/* milliseconds */
 extern bool gd_log_events;
+extern int	gd_max_databases;	/* slots; fixed at server start */
 extern int	gd_max_poll_interval;	/* milliseconds */
 extern int	gd_poll_interval;	/* milliseconds */
+extern int	gd_reaper_interval; /* milliseconds */
 
 extern void gd_guc_init(void);
 

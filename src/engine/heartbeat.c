@@ -14,6 +14,7 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
+#include "engine/due.h"
 #include "engine/instance.h"
 #include "engine/queues.h"
 #include "engine/tokens.h"
@@ -83,8 +84,11 @@ gd_heartbeat(PG_FUNCTION_ARGS)
 		{
 			const Interval *lease = ttl ? ttl : heartbeat_ttl(row, now, &last);
 
-			gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(gd_later(now, lease)));
+			TimestampTz expires_at = gd_later(now, lease);
+
+			gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(expires_at));
 			gd_row_update(row);
+			gd_due_at(expires_at);
 		}
 		values[0] = UUIDPGetDatum(tokens.tokens[i]);
 		values[1] = BoolGetDatum(fence != GD_FENCE_STALE);

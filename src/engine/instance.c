@@ -26,6 +26,7 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "engine/due.h"
 #include "engine/effects.h"
 #include "engine/inbox.h"
 #include "engine/instance.h"
@@ -279,6 +280,8 @@ typedef struct InstanceEffects
 	bool		runnable;		/* it is a candidate now */
 	bool		ended;
 	bool		settled;		/* ended or parked */
+	TimestampTz due;			/* the maintainer must look by then, or
+								 * DT_NOEND */
 	text	   *freed_key;		/* or NULL */
 	int			joins_barrier;	/* 0: none */
 } InstanceEffects;
@@ -297,6 +300,11 @@ instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
 	Datum		key = gd_slot_value(table, row->slot, INST_CONCURRENCY_KEY, &no_key);
 
 	memset(effects, 0, sizeof(InstanceEffects));
+	effects->due = DT_NOEND;
+	if (to == GD_EXECUTING && !GD_IS_NULL(row, INST_LEASE_EXPIRES_AT))
+		effects->due = DatumGetTimestampTz(GD_VALUE(row, INST_LEASE_EXPIRES_AT));
+	else if (to == GD_AWAITING_SIGNAL && !GD_IS_NULL(row, INST_AWAIT_DEADLINE))
+		effects->due = DatumGetTimestampTz(GD_VALUE(row, INST_AWAIT_DEADLINE));
 	effects->runnable = to == GD_RUNNABLE && GD_IS_NULL(row, INST_BLOCKED_ON);
 	gd_row_set(row, INST_UPDATED_AT, TimestampTzGetDatum(now));
 	if (from == to)
@@ -364,6 +372,8 @@ instance_effects(GdRow *row, const InstanceEffects *effects, TimestampTz now)
 	}
 	if (effects->settled)
 		gd_wake_settled(gd_instance_id(row));
+	if (effects->due != DT_NOEND)
+		gd_due_at(effects->due);
 	if (effects->ended)
 		gd_inbox_drop(gd_instance_id(row));
 	if (effects->freed_key)

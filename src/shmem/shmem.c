@@ -17,6 +17,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
+#include "shmem/databases.h"
 #include "shmem/shmem.h"
 #include "shmem/wake.h"
 
@@ -30,6 +31,7 @@ typedef struct ShmemPart
 
 static const ShmemPart parts[] = {
 	{"gen_durable wake-ups", gd_wake_size, gd_wake_attach},
+	{"gen_durable databases", gd_databases_size, gd_databases_attach},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;

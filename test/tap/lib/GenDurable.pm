@@ -1,7 +1,8 @@
 # What the TAP tests share: nodes that find the extension, sessions, crashes, a fixture, and the engine's invariants.
 #
 # An extension installed outside the system's folders is found through the environment: GD_EXTENSION_DESTDIR and
-# GD_DYNAMIC_LIBRARY_PATH become the settings extension_destdir and dynamic_library_path. GD_PRELOAD=1 preloads it.
+# GD_DYNAMIC_LIBRARY_PATH become the settings extension_destdir and dynamic_library_path. GD_PRELOAD=1 preloads it, with
+# the background processes off: most tests decide themselves when time passes.
 package GenDurable;
 
 use strict;
@@ -22,7 +23,7 @@ sub settings
 	my $conf = '';
 	$conf .= "extension_destdir = '$ENV{GD_EXTENSION_DESTDIR}'\n" if $ENV{GD_EXTENSION_DESTDIR};
 	$conf .= "dynamic_library_path = '$ENV{GD_DYNAMIC_LIBRARY_PATH}'\n" if $ENV{GD_DYNAMIC_LIBRARY_PATH};
-	$conf .= "shared_preload_libraries = 'gen_durable'\n" if $ENV{GD_PRELOAD};
+	$conf .= "shared_preload_libraries = 'gen_durable'\ngen_durable.enabled = off\n" if $ENV{GD_PRELOAD};
 	return $conf;
 }
 

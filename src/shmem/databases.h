@@ -1,0 +1,49 @@
+/*
+ * databases.h
+ *		The databases that have, or may have, a process of the extension.
+ */
+#ifndef GEN_DURABLE_DATABASES_H
+#define GEN_DURABLE_DATABASES_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+
+/* One launch of a database's process. */
+typedef struct GdLaunch
+{
+	int			slot;
+	uint32		generation;
+	Oid			database;
+} GdLaunch;
+
+extern Size gd_databases_size(void);
+extern void gd_databases_attach(void *start, bool first);
+
+/* For every backend; what is safe in a commit callback says so. */
+extern bool gd_database_request(Oid database, bool restart);
+extern void gd_databases_rescan(void);
+extern bool gd_database_hold(Oid database);
+extern void gd_database_unhold(Oid database);
+extern bool gd_database_is_quiet(Oid database, pid_t *pid);
+extern void gd_database_due(TimestampTz due);
+
+/* For the launcher. */
+extern void gd_launcher_attach(void);
+extern void gd_launcher_detach(void);
+extern bool gd_databases_take_rescan(void);
+extern bool gd_databases_launch(TimestampTz now, GdLaunch *launch, TimestampTz *wake_at);
+extern void gd_database_unlaunch(const GdLaunch *launch, TimestampTz not_before);
+extern void gd_database_forget(const GdLaunch *launch);
+extern bool gd_database_not_attached(const GdLaunch *launch);
+
+/* For a database's process. */
+extern bool gd_database_attach(GdLaunch *launch);
+extern void gd_database_detach(const GdLaunch *launch, bool failed);
+extern bool gd_database_must_stop(const GdLaunch *launch);
+extern uint32 gd_database_requests(const GdLaunch *launch);
+extern void gd_database_unwanted(const GdLaunch *launch, uint32 requests);
+extern void gd_database_due_reset(const GdLaunch *launch);
+extern TimestampTz gd_database_due_known(const GdLaunch *launch, TimestampTz due);
+
+#endif							/* GEN_DURABLE_DATABASES_H */

@@ -1,0 +1,214 @@
+# The background processes: when they run, what makes them end and return, and what they must not stand in the way of.
+#
+# D-18: leases and await deadlines take effect by themselves at their time on an idle server. An idle server writes no WAL.
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+use GenDurable;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $node = new_node('processes', bare => 1, init => { allows_streaming => 1 }, conf => <<'CONF');
+shared_preload_libraries = 'gen_durable'
+gen_durable.enabled = on
+autovacuum = off
+max_worker_processes = 6
+CONF
+
+sub query
+{
+	my ($sql, $db) = @_;
+	return $node->safe_psql($db || 'postgres', $sql);
+}
+
+# The pid of a database's maintainer, or of the launcher; empty if it does not run.
+sub maintainer
+{
+	my ($db, $on) = @_;
+	return ($on || $node)->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'gen_durable maintainer' AND datname = '$db'");
+}
+
+sub launcher
+{
+	my ($on) = @_;
+	return ($on || $node)->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'gen_durable launcher'");
+}
+
+sub runs
+{
+	my ($what, $db, $on) = @_;
+	wait_until($what, sub { maintainer($db, $on) ne '' });
+	return pass($what);
+}
+
+sub ends
+{
+	my ($what, $db) = @_;
+	wait_until($what, sub { maintainer($db) eq '' });
+	return pass($what);
+}
+
+# How many lines of the log match.
+sub log_lines
+{
+	my ($pattern) = @_;
+	return scalar(() = slurp($node->logfile) =~ /$pattern/g);
+}
+
+# Where it starts and ends.
+isnt(launcher(), '', 'the launcher runs');
+is(maintainer('postgres'), '', 'no maintainer without the extension');
+query('BEGIN; CREATE EXTENSION gen_durable; ROLLBACK');
+query('CREATE SCHEMA gen_durable; CREATE TABLE gen_durable.instances (id int)');
+query('CREATE DATABASE other');
+query('CREATE EXTENSION gen_durable', 'other');
+runs('CREATE EXTENSION starts a maintainer', 'other');
+is(maintainer('postgres'), '', 'what was rolled back does not, nor does a schema of our name');
+query('DROP SCHEMA gen_durable CASCADE');
+query('BEGIN; DROP EXTENSION gen_durable; ROLLBACK', 'other');
+my $pid = maintainer('other');
+query('DROP EXTENSION gen_durable', 'other');
+ends('DROP EXTENSION ends it', 'other');
+query('BEGIN; CREATE EXTENSION gen_durable; COMMIT', 'other');
+runs('and it is there again when the extension is', 'other');
+install($node);
+runs('a second database has its own', 'postgres');
+is(query("SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'gen_durable%' AND (backend_xmin IS NOT NULL OR state <> 'idle')"),
+	0, 'they sleep without a snapshot');
+
+# Commands that need a database for themselves.
+$pid = maintainer('postgres');
+query('CREATE DATABASE copy TEMPLATE other');
+runs('CREATE DATABASE ... TEMPLATE: the copy has a maintainer', 'copy');
+runs('and the template still has', 'other');
+query('ALTER DATABASE copy RENAME TO renamed');
+runs('ALTER DATABASE RENAME: it returns', 'renamed');
+query('BEGIN; ALTER DATABASE renamed RENAME TO copy; ROLLBACK');
+runs('and after a rollback', 'renamed');
+mkdir $node->basedir . '/space' or die $!;
+query("CREATE TABLESPACE space LOCATION '" . $node->basedir . "/space'");
+query('ALTER DATABASE renamed SET TABLESPACE space');
+runs('ALTER DATABASE SET TABLESPACE: it returns', 'renamed');
+my ($session) = $node->background_psql('renamed');
+$session->query('SELECT 1');
+my ($code, undef, $err) = $node->psql('postgres', 'DROP DATABASE renamed');
+like($err, qr/being accessed by other users.*There is 1 other session/s, 'DROP DATABASE fails for a session of a user, and counts only that');
+runs('and the maintainer returns', 'renamed');
+$session->quit;
+query('DROP DATABASE renamed');
+query('DROP TABLESPACE space');
+pass('DROP DATABASE of a database with a maintainer');
+query('CREATE DATABASE plain');
+query('DROP DATABASE plain');
+is(maintainer('postgres'), $pid, 'DROP DATABASE of another one does not disturb it');
+query('CREATE ROLE nobody LOGIN');
+$pid = maintainer('other');
+$node->psql('postgres', 'SET ROLE nobody; DROP DATABASE other');
+is(maintainer('other'), $pid, 'one who may not drop a database does not stop its maintainer');
+
+# The switch.
+query('ALTER DATABASE other SET gen_durable.enabled = off');
+ends('gen_durable.enabled = off for a database ends its maintainer', 'other');
+query('ALTER DATABASE other RESET gen_durable.enabled');
+runs('RESET starts it', 'other');
+$node->append_conf('postgresql.conf', 'gen_durable.enabled = off');
+$node->reload;
+ends('off in the configuration ends all: the first', 'other');
+ends('and the second', 'postgres');
+$node->append_conf('postgresql.conf', 'gen_durable.enabled = on');
+$node->reload;
+runs('and on starts them: the first', 'other');
+runs('and the second', 'postgres');
+
+# Signals.
+for my $case ([ 'maintainer', sub { maintainer('postgres') } ], [ 'launcher', \&launcher ])
+{
+	my ($kind, $find) = @$case;
+	my $was = $find->();
+	query("SELECT pg_terminate_backend($was)");
+	wait_until("a $kind after SIGTERM", sub { my $is = $find->(); $is ne '' && $is ne $was });
+	pass("SIGTERM: the $kind returns");
+	$was = $find->();
+	kill_backend($node, $was);
+	wait_until("a $kind after SIGKILL", sub { my $is = $find->(); $is ne '' && $is ne $was });
+	runs("SIGKILL of the $kind restarts the server, and all return: the first", 'postgres');
+	runs('the second', 'other');
+	isnt(launcher(), '', 'and the launcher');
+}
+
+# D-18: what is due takes effect at its time, though the maintainer would sleep for 30 seconds.
+query("SELECT gen_durable.insert('lease', queue => 'lease')");
+query("SELECT gen_durable.insert('await', queue => 'await')");
+query("SELECT gen_durable.complete((SELECT token FROM gen_durable.pick('await', 'w')), gen_durable.await_signal(ARRAY['go'], 'next', timeout => '1500 ms'))");
+query("SELECT count(*) FROM gen_durable.pick('lease', 'w', lease_ttl => '1 second')");
+my %due = (
+	lease => query("SELECT extract(epoch FROM lease_expires_at) FROM gen_durable.instances WHERE fsm = 'lease'"),
+	await => query("SELECT extract(epoch FROM await_deadline) FROM gen_durable.instances WHERE fsm = 'await'"));
+for my $kind ('lease', 'await')
+{
+	wait_until("the $kind", sub { query("SELECT status FROM gen_durable.instances WHERE fsm = '$kind'") eq 'runnable' });
+	my $late = query("SELECT extract(epoch FROM updated_at) FROM gen_durable.instances WHERE fsm = '$kind'") - $due{$kind};
+	note(sprintf '%s: %.1f ms after its time', $kind, $late * 1000);
+	cmp_ok($late, '>=', 0, "$kind: not before its time");
+	cmp_ok($late, '<', 1, "$kind: at its time");
+}
+query("SELECT count(*) FROM gen_durable.pick('lease', 'w', lease_ttl => '1 hour')");
+query("SELECT gen_durable.insert('old', queue => 'old'); ");
+query("SELECT gen_durable.complete((SELECT token FROM gen_durable.pick('old', 'w')), gen_durable.done())");
+$node->append_conf('postgresql.conf', "gen_durable.gc_retention = 0\ngen_durable.gc_interval = 200ms");
+$node->reload;
+wait_until('gc', sub { query("SELECT count(*) FROM gen_durable.instances WHERE fsm = 'old'") == 0 });
+pass('a reload of gc_interval and gc_retention counts, and what has ended is deleted');
+
+# Idle: nothing is written. At a higher wal_level the server itself writes something now and then.
+$node->append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0");
+$node->restart;
+runs('after a restart they run without being told: the first', 'postgres');
+runs('the second', 'other');
+query('CHECKPOINT');
+my $lsn = query('SELECT pg_current_wal_insert_lsn()');
+my $until = time() + 3;
+wait_until('three seconds', sub { time() > $until });
+is(query('SELECT pg_current_wal_insert_lsn()'), $lsn, 'an idle server writes no WAL, with a pass of gc every 200 ms');
+
+# No worker slot left: one is the launcher's of logical replication, one ours, one a maintainer's.
+$node->append_conf('postgresql.conf', "wal_level = replica\nmax_wal_senders = 5\nmax_worker_processes = 3");
+$node->restart;
+wait_until('the line', sub { log_lines(qr/found no free worker slot for its maintainer/) > 0 });
+wait_until('one maintainer', sub { query("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'gen_durable maintainer'") == 1 });
+my $first = query("SELECT datname FROM pg_stat_activity WHERE backend_type = 'gen_durable maintainer'");
+my $second = $first eq 'other' ? 'postgres' : 'other';
+query("ALTER DATABASE $first SET gen_durable.enabled = off");
+runs('without a worker slot the second waits, and starts when one is free', $second);
+is(log_lines(qr/found no free worker slot for its maintainer/), 1, 'and the log has one line of it');
+query("ALTER DATABASE $first RESET gen_durable.enabled");
+$node->append_conf('postgresql.conf', 'max_worker_processes = 8');
+
+# Shutdown.
+for my $mode ('fast', 'immediate')
+{
+	my $started = time();
+	$node->stop($mode);
+	cmp_ok(time() - $started, '<', 10, "shutdown: $mode");
+	$node->start;
+	runs("they run after it: the first", 'postgres');
+	runs('the second', 'other');
+}
+
+# A standby.
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+$node->wait_for_catchup($standby);
+is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'gen_durable%'"), 0, 'a standby runs nothing');
+$standby->promote;
+runs('promotion starts them', 'postgres', $standby);
+
+unlike(slurp($node->logfile), qr/PANIC|TRAP:|(ERROR|FATAL):.*(snapshot|leak)/, 'nothing untoward in the log');
+is(broken($node), '', 'no invariant is broken');
+done_testing();
