@@ -52,6 +52,7 @@ OBJS = \
 	src/engine/reclaim.o \
 	src/engine/release.o \
 	src/engine/revive.o \
+	src/engine/session.o \
 	src/engine/signal.o \
 	src/engine/spec.o \
 	src/engine/tick.o \

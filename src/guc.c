@@ -13,6 +13,7 @@
 
 #define SECONDS_PER_DAY 86400
 
+int			gd_claim_scope = GD_CLAIM_LEASE;
 double		gd_clock_offset = 0;
 int			gd_dedup_retention = 7 * SECONDS_PER_DAY;
 bool		gd_defer_effects = true;
@@ -28,9 +29,20 @@ int			gd_max_poll_interval = 5000;
 int			gd_poll_interval = 1000;
 int			gd_reaper_interval = 30000;
 
+static const struct config_enum_entry claim_scopes[] = {
+	{"lease", GD_CLAIM_LEASE, false},
+	{"session", GD_CLAIM_SESSION, false},
+	{NULL, 0, false}
+};
+
 void
 gd_guc_init(void)
 {
+	DefineCustomEnumVariable("gen_durable.claim_scope",
+							 "What a claim ends with: its lease, or the session that made it if that is sooner.",
+							 NULL,
+							 &gd_claim_scope, GD_CLAIM_LEASE, claim_scopes,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomRealVariable("gen_durable.clock_offset",
 							 "Milliseconds added to the engine's clock.",
 							 "For tests of leases, delays and deadlines.",

@@ -7,6 +7,14 @@
 
 #include "postgres.h"
 
+/* How long a claim lasts. */
+typedef enum GdClaimScope
+{
+	GD_CLAIM_LEASE,				/* until its lease ends */
+	GD_CLAIM_SESSION			/* no longer than the session that made it */
+} GdClaimScope;
+
+extern int	gd_claim_scope;		/* a GdClaimScope */
 extern double gd_clock_offset;	/* milliseconds added to the clock */
 extern int	gd_dedup_retention; /* seconds */
 extern bool gd_defer_effects;

@@ -30,6 +30,7 @@
 #include "engine/effects.h"
 #include "engine/inbox.h"
 #include "engine/instance.h"
+#include "engine/session.h"
 #include "names.h"
 #include "shmem/wake.h"
 #include "subxact.h"
@@ -283,6 +284,8 @@ typedef struct InstanceEffects
 	TimestampTz due;			/* the maintainer must look by then, or
 								 * DT_NOEND */
 	text	   *freed_key;		/* or NULL */
+	bool		ended_claim;
+	pg_uuid_t	token;			/* of the claim that ended */
 	int			joins_barrier;	/* 0: none */
 } InstanceEffects;
 
@@ -313,6 +316,14 @@ instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
 
 	if (from == GD_EXECUTING)
 	{
+		bool		no_token;
+		Datum		token = gd_slot_value(table, row->slot, INST_TOKEN, &no_token);
+
+		if (!no_token)
+		{
+			effects->ended_claim = true;
+			effects->token = *DatumGetUUIDP(token);
+		}
 		if (!no_key)
 			effects->freed_key = DatumGetTextPP(key);
 		gd_row_set_null(row, INST_LOCKED_BY);
@@ -374,6 +385,8 @@ instance_effects(GdRow *row, const InstanceEffects *effects, TimestampTz now)
 		gd_wake_settled(gd_instance_id(row));
 	if (effects->due != DT_NOEND)
 		gd_due_at(effects->due);
+	if (effects->ended_claim)
+		gd_session_ended(&effects->token);
 	if (effects->ended)
 		gd_inbox_drop(gd_instance_id(row));
 	if (effects->freed_key)

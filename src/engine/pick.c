@@ -30,6 +30,7 @@
 #include "engine/instance.h"
 #include "engine/pick.h"
 #include "engine/queues.h"
+#include "engine/session.h"
 #include "events.h"
 #include "names.h"
 #include "shmem/wake.h"
@@ -105,6 +106,7 @@ pick_claim(Pick *pick, GdRow *row, bool locked)
 		return false;
 	if (owed)
 		gd_wake_claimed(pick->request->queue);
+	gd_session_claimed(token);
 	gd_job_finish(row, job);
 	pick->njobs++;
 	if (pick->request->one_document)
@@ -266,6 +268,7 @@ gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
 	GdQueue		queue;
 
 	gd_effects_apply();
+	gd_session_tidy();
 	pick.now = gd_now();
 	gd_queue_read(request->queue, pick.now, &queue);
 	pick.lease_expires_at = gd_later(pick.now, request->lease_ttl ? request->lease_ttl :

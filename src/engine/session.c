@@ -1,0 +1,343 @@
+/*
+ * session.c
+ *		Claims that end with the session that made them (D-19).
+ *
+ * The session keeps the tokens of its claims in its own memory, and gives
+ * back what is left of them when its process ends in order: the client is
+ * gone, or it was terminated.  Nothing depends on that.  Where it does not
+ * come to pass the claim ends with its lease, as any other.
+ *
+ * A claim and its end count when their transaction commits, so each is noted
+ * with the level of the (sub)transaction that it happened in.
+ *
+ * Locks at the end: nothing is waited for, since a process that ends cannot
+ * be interrupted any more.  What cannot be had at once is left to the lease.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "clock.h"
+#include "engine/instance.h"
+#include "engine/release.h"
+#include "engine/session.h"
+#include "guc.h"
+
+/* Claims that a session remembers; those beyond end with their leases. */
+#define SESSION_CLAIMS_MAX 100000
+
+/* So many may be remembered before the first look which of them are void. */
+#define SESSION_TIDY_MIN 1024
+
+typedef struct SessionClaim
+{
+	pg_uuid_t	token;			/* the hash key */
+	bool		fresh;			/* made by the running transaction */
+	bool		ended;			/* ended by the running transaction */
+} SessionClaim;
+
+/* What the running transaction did; levels never fall along the array. */
+typedef struct SessionChange
+{
+	pg_uuid_t	token;
+	bool		claimed;		/* else ended */
+	int			level;			/* transaction nesting level */
+} SessionChange;
+
+static HTAB *claims = NULL;		/* NULL until the first claim is bound */
+static long tidy_at = SESSION_TIDY_MIN;
+static SessionChange *changes;
+static int	nchanges = 0;
+static int	changes_size = 64;
+
+static SessionClaim *
+session_find(const pg_uuid_t *token)
+{
+	return hash_search(claims, token, HASH_FIND, NULL);
+}
+
+static void
+session_forget(const pg_uuid_t *token)
+{
+	(void) hash_search(claims, token, HASH_REMOVE, NULL);
+}
+
+/*
+ * session_undo: what was done from a place of the array on did not happen.
+ */
+static void
+session_undo(int from)
+{
+	while (nchanges > from)
+	{
+		SessionChange *change = &changes[--nchanges];
+		SessionClaim *claim = session_find(&change->token);
+
+		if (change->claimed)
+			session_forget(&change->token);
+		else if (claim)
+			claim->ended = false;
+	}
+}
+
+/*
+ * session_xact_callback: must not fail after the commit, so it only removes.
+ *
+ * A prepared transaction's claims belong to no session.
+ */
+static void
+session_xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+			for (int i = 0; i < nchanges; i++)
+			{
+				SessionClaim *claim = session_find(&changes[i].token);
+
+				if (!changes[i].claimed)
+					session_forget(&changes[i].token);
+				else if (claim)
+					claim->fresh = false;
+			}
+			nchanges = 0;
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			session_undo(0);
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+session_subxact_callback(SubXactEvent event, SubTransactionId mine,
+						 SubTransactionId parent, void *arg)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	int			from = nchanges;
+
+	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	while (from > 0 && changes[from - 1].level >= level)
+	{
+		from--;
+		if (event == SUBXACT_EVENT_COMMIT_SUB)
+			changes[from].level = level - 1;
+	}
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		session_undo(from);
+}
+
+static void
+session_note(const pg_uuid_t *token, bool claimed)
+{
+	SessionChange *change;
+
+	if (nchanges == changes_size)
+	{
+		changes = repalloc_huge(changes, sizeof(SessionChange) * 2 * changes_size);
+		changes_size *= 2;
+	}
+	change = &changes[nchanges++];
+	change->token = *token;
+	change->claimed = claimed;
+	change->level = GetCurrentTransactionNestLevel();
+}
+
+/*
+ * session_lock_table: lock a table and its indexes if that can be had at
+ * once; false if not, or if there is no such table.
+ */
+static bool
+session_lock_table(Oid schema, const char *name, LOCKMODE mode)
+{
+	Oid			relid = get_relname_relid(name, schema);
+	Relation	rel;
+	List	   *indexes;
+	ListCell   *cell;
+	bool		locked = true;
+
+	if (!OidIsValid(relid) || !ConditionalLockRelationOid(relid, mode))
+		return false;
+	rel = try_table_open(relid, NoLock);
+	if (rel == NULL)
+		return false;
+	indexes = RelationGetIndexList(rel);
+	foreach(cell, indexes)
+		locked = locked && ConditionalLockRelationOid(lfirst_oid(cell), mode);
+	table_close(rel, NoLock);
+	return locked;
+}
+
+/*
+ * session_may_release: would giving it back touch nothing but the row?
+ *
+ * A row whose cancellation was asked for ends, which its parent counts; one
+ * that would take its correlation key may have to wait for who has just
+ * taken it.
+ */
+static bool
+session_may_release(GdRow *row, GdFence fence)
+{
+	return fence == GD_FENCE_HELD &&
+		(GD_IS_NULL(row, INST_CORRELATION_KEY) || !GD_IS_NULL(row, INST_CORRELATION_GUARD) ||
+		 !gd_scope_has(DatumGetArrayTypeP(GD_VALUE(row, INST_CORRELATION_SCOPE)), GD_RUNNABLE));
+}
+
+static void
+session_release(void)
+{
+	GdTable    *instances = gd_table_open(GD_INSTANCES);
+	GdRow	   *row = gd_row_create(instances);
+	TimestampTz now = gd_now();
+	HASH_SEQ_STATUS all;
+	SessionClaim *claim;
+	GdScan		by_id;
+
+	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	hash_seq_init(&all, claims);
+	while ((claim = hash_seq_search(&all)) != NULL)
+	{
+		GdFence		fence = gd_instance_fence(&by_id, row, &claim->token, false);
+
+		if (session_may_release(row, fence))
+			gd_release_row(row, now);
+	}
+	gd_scan_end(&by_id);
+	gd_row_free(row);
+	gd_table_close(instances);
+	gd_table_flush();
+}
+
+/*
+ * session_exit: give back what this session still holds.
+ *
+ * An error here is logged as the end of the process that it is in anyhow;
+ * the transaction is then rolled back by who comes next in the ending.
+ */
+static void
+session_exit(int code, Datum arg)
+{
+	Oid			schema;
+
+	AbortOutOfAnyTransaction();
+	if (hash_get_num_entries(claims) == 0 || RecoveryInProgress())
+		return;
+
+	StartTransactionCommand();
+	XactIsoLevel = XACT_READ_COMMITTED;
+	XactReadOnly = false;
+	/* Waiting for a standby could not be interrupted. */
+	synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
+	PushActiveSnapshot(GetTransactionSnapshot());
+	schema = get_namespace_oid("gen_durable", true);
+	if (!OidIsValid(schema))
+		;						/* the extension was dropped */
+	else if (session_lock_table(schema, "instances", RowExclusiveLock) &&
+			 session_lock_table(schema, "queues", AccessShareLock))
+		session_release();
+	else
+		ereport(LOG,
+				(errmsg("gen_durable: %ld claims of this session end with their leases",
+						hash_get_num_entries(claims)),
+				 errdetail("Its tables are locked by another session.")));
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+static void
+session_begin(void)
+{
+	HASHCTL		ctl;
+
+	if (changes == NULL)
+		changes = MemoryContextAlloc(TopMemoryContext, sizeof(SessionChange) * changes_size);
+	ctl.keysize = sizeof(pg_uuid_t);
+	ctl.entrysize = sizeof(SessionClaim);
+	ctl.hcxt = TopMemoryContext;
+	claims = hash_create("gen_durable session claims", 256, &ctl,
+						 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	RegisterXactCallback(session_xact_callback, NULL);
+	RegisterSubXactCallback(session_subxact_callback, NULL);
+	before_shmem_exit(session_exit, (Datum) 0);
+}
+
+/*
+ * gd_session_claimed: a claim was made; the setting tells whether it is
+ * bound to the session.
+ */
+void
+gd_session_claimed(const pg_uuid_t *token)
+{
+	SessionClaim *claim;
+
+	if (gd_claim_scope != GD_CLAIM_SESSION)
+		return;
+	if (claims == NULL)
+		session_begin();
+	if (hash_get_num_entries(claims) >= SESSION_CLAIMS_MAX)
+		return;
+	session_note(token, true);
+	claim = hash_search(claims, token, HASH_ENTER, NULL);
+	claim->fresh = true;
+	claim->ended = false;
+}
+
+/*
+ * gd_session_ended: a claim, of whatever session, has ended.
+ */
+void
+gd_session_ended(const pg_uuid_t *token)
+{
+	SessionClaim *claim;
+
+	if (claims == NULL)
+		return;
+	claim = session_find(token);
+	if (claim == NULL || claim->ended)
+		return;
+	session_note(token, false);
+	claim->ended = true;
+}
+
+/*
+ * gd_session_tidy: forget the claims that others have ended, now and then.
+ *
+ * What the running transaction did may yet be undone, and is left alone.
+ */
+void
+gd_session_tidy(void)
+{
+	HASH_SEQ_STATUS all;
+	SessionClaim *claim;
+	GdTable    *instances;
+	GdRow	   *row;
+	GdScan		by_id;
+
+	if (claims == NULL || hash_get_num_entries(claims) < tidy_at)
+		return;
+	instances = gd_table_open_read(GD_INSTANCES);
+	row = gd_row_create(instances);
+	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	hash_seq_init(&all, claims);
+	while ((claim = hash_seq_search(&all)) != NULL)
+		if (!claim->fresh && !claim->ended &&
+			gd_instance_fence_look(&by_id, row, &claim->token) == GD_FENCE_STALE)
+			session_forget(&claim->token);
+	gd_scan_end(&by_id);
+	gd_row_free(row);
+	gd_table_close(instances);
+	tidy_at = Max(SESSION_TIDY_MIN, 2 * hash_get_num_entries(claims));
+}
