@@ -17,6 +17,8 @@ BEGIN
   END LOOP;
 END $$;
 CALL fresh();
+-- Where it is not preloaded, a session knows the library's settings from its first call on.
+LOAD 'gen_durable';
 SHOW gen_durable.claim_scope;
 SELECT err('SET gen_durable.claim_scope = ''transaction'''), err('SET gen_durable.claim_scope = ''''');
 
