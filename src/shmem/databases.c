@@ -265,6 +265,22 @@ gd_database_is_quiet(Oid database, pid_t *pid)
 }
 
 /*
+ * due_lower: lower a slot's instant to due; false if it was as early already.
+ * known is what it was.
+ */
+static bool
+due_lower(Database *slot, TimestampTz due, TimestampTz *known)
+{
+	uint64		was = pg_atomic_read_u64(&slot->due);
+	bool		lowered = false;
+
+	while (!lowered && (TimestampTz) was > due)
+		lowered = pg_atomic_compare_exchange_u64(&slot->due, &was, (uint64) due);
+	*known = (TimestampTz) was;
+	return lowered;
+}
+
+/*
  * gd_database_due: something of this database is due at an instant; wakes the
  * process if it did not know of one as early.  Safe in a commit callback.
  */
@@ -273,7 +289,7 @@ gd_database_due(TimestampTz due)
 {
 	static int	mine = 0;
 	Database   *slot = &databases->slots[mine];
-	uint64		known;
+	TimestampTz known;
 	int			procno;
 
 	if (pg_atomic_read_u32(&slot->database) != MyDatabaseId)
@@ -283,12 +299,8 @@ gd_database_due(TimestampTz due)
 			return;
 		mine = slot - databases->slots;
 	}
-	known = pg_atomic_read_u64(&slot->due);
-	do
-	{
-		if ((TimestampTz) known <= due)
-			return;
-	} while (!pg_atomic_compare_exchange_u64(&slot->due, &known, (uint64) due));
+	if (!due_lower(slot, due, &known))
+		return;
 
 	SpinLockAcquire(&databases->lock);
 	procno = slot->procno;
@@ -389,10 +401,11 @@ gd_databases_launch(TimestampTz now, GdLaunch *launch, TimestampTz *wake_at)
 }
 
 /*
- * gd_database_unlaunch: a launch did not come about; try again later.
+ * launch_give_up: a launch did not come about; try again later if the database
+ * is still wanted.
  */
-void
-gd_database_unlaunch(const GdLaunch *launch, TimestampTz not_before)
+static void
+launch_give_up(const GdLaunch *launch, bool wanted, TimestampTz not_before)
 {
 	Database   *slot;
 
@@ -401,10 +414,20 @@ gd_database_unlaunch(const GdLaunch *launch, TimestampTz not_before)
 	if (slot && slot->state == PROCESS_STARTING)
 	{
 		slot->state = PROCESS_NONE;
+		slot->wanted = slot->wanted && wanted;
 		slot->not_before = not_before;
 		database_settle(slot);
 	}
 	SpinLockRelease(&databases->lock);
+}
+
+/*
+ * gd_database_unlaunch: a launch did not come about; try again later.
+ */
+void
+gd_database_unlaunch(const GdLaunch *launch, TimestampTz not_before)
+{
+	launch_give_up(launch, true, not_before);
 }
 
 /*
@@ -414,17 +437,7 @@ gd_database_unlaunch(const GdLaunch *launch, TimestampTz not_before)
 void
 gd_database_forget(const GdLaunch *launch)
 {
-	Database   *slot;
-
-	SpinLockAcquire(&databases->lock);
-	slot = database_of(launch);
-	if (slot && slot->state == PROCESS_STARTING)
-	{
-		slot->state = PROCESS_NONE;
-		slot->wanted = false;
-		database_settle(slot);
-	}
-	SpinLockRelease(&databases->lock);
+	launch_give_up(launch, false, 0);
 }
 
 /*
@@ -567,11 +580,7 @@ gd_database_due_reset(const GdLaunch *launch)
 TimestampTz
 gd_database_due_known(const GdLaunch *launch, TimestampTz due)
 {
-	pg_atomic_uint64 *shared = &databases->slots[launch->slot].due;
-	uint64		known = pg_atomic_read_u64(shared);
+	TimestampTz known;
 
-	while ((TimestampTz) known > due)
-		if (pg_atomic_compare_exchange_u64(shared, &known, (uint64) due))
-			return due;
-	return (TimestampTz) known;
+	return due_lower(&databases->slots[launch->slot], due, &known) ? due : known;
 }
