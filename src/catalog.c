@@ -40,7 +40,8 @@ static const char *const fsm_columns[FSM_NCOLUMNS] = {
 };
 
 static const char *const queue_columns[QUEUE_NCOLUMNS] = {
-	"name", "lease_ttl", "paused_at", "paused_until", "pause_reason",
+	"name", "concurrency", "prefetch", "min_demand", "lease_ttl", "paused_at",
+	"paused_until", "pause_reason",
 };
 
 static const char *const bucket_config_columns[CONF_NCOLUMNS] = {

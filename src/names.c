@@ -162,6 +162,25 @@ gd_arg_positive(FunctionCallInfo fcinfo, int argno, const char *what)
 }
 
 /*
+ * gd_arg_within: an optional integer argument from min to max; false when
+ * NULL.
+ */
+bool
+gd_arg_within(FunctionCallInfo fcinfo, int argno, const char *what, int min, int max)
+{
+	int			value;
+
+	if (PG_ARGISNULL(argno))
+		return false;
+	value = PG_GETARG_INT32(argno);
+	if (value < min || value > max)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s %d must be from %d to %d", what, value, min, max)));
+	return true;
+}
+
+/*
  * gd_writes: refuse to write where nothing may be written.  The direct path
  * to the tables has no executor that would.
  */

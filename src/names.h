@@ -33,6 +33,7 @@ extern text *gd_error_text(const text *error);
 extern text *gd_arg_name(FunctionCallInfo fcinfo, int argno, const char *what);
 extern text *gd_arg_name_or_null(FunctionCallInfo fcinfo, int argno, const char *what);
 extern int	gd_arg_positive(FunctionCallInfo fcinfo, int argno, const char *what);
+extern bool gd_arg_within(FunctionCallInfo fcinfo, int argno, const char *what, int min, int max);
 extern void gd_arg_required(FunctionCallInfo fcinfo, int argno, const char *what);
 extern void gd_writes(const char *function);
 

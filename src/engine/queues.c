@@ -29,6 +29,7 @@
 
 PG_FUNCTION_INFO_V1(gd_pause);
 PG_FUNCTION_INFO_V1(gd_resume);
+PG_FUNCTION_INFO_V1(gd_set_queue);
 
 /*
  * queue_find: look a queue up under the latest snapshot; by_name holds the
@@ -125,6 +126,23 @@ queue_unlock(GdTable *queues, GdRow *row)
 }
 
 /*
+ * queue_save: write the row of a queue that was locked, or make it, and
+ * unlock.
+ */
+static void
+queue_save(const text *name, GdTable *queues, GdRow *row, bool found)
+{
+	if (found)
+		gd_row_update(row);
+	else
+	{
+		gd_row_set(row, QUEUE_NAME, PointerGetDatum(name));
+		gd_row_insert(row);
+	}
+	queue_unlock(queues, row);
+}
+
+/*
  * pause(queue, until, reason)
  *
  * Of a paused queue: the end and the reason are replaced, and it counts as
@@ -155,14 +173,7 @@ gd_pause(PG_FUNCTION_ARGS)
 	else
 		gd_row_set(row, QUEUE_PAUSE_REASON,
 				   PointerGetDatum(gd_error_text(PG_GETARG_TEXT_PP(2))));
-	if (found)
-		gd_row_update(row);
-	else
-	{
-		gd_row_set(row, QUEUE_NAME, PointerGetDatum(name));
-		gd_row_insert(row);
-	}
-	queue_unlock(queues, row);
+	queue_save(name, queues, row, found);
 	PG_RETURN_VOID();
 }
 
@@ -192,5 +203,53 @@ gd_resume(PG_FUNCTION_ARGS)
 		gd_blocked_resume(name, RESUME_KEYS);
 		gd_wake_resumed(name);
 	}
+	PG_RETURN_VOID();
+}
+
+/*
+ * queue_set_int: take an optional integer setting.
+ */
+static void
+queue_set_int(FunctionCallInfo fcinfo, int argno, const char *what, int min, GdRow *row,
+			  GdQueueColumn column)
+{
+	if (gd_arg_within(fcinfo, argno, what, min, GD_FEED_MAX))
+		gd_row_set(row, column, PG_GETARG_DATUM(argno));
+	else
+		gd_row_set_null(row, column);
+}
+
+/*
+ * set_queue(name, executors, concurrency, prefetch, min_demand, lease_ttl)
+ *
+ * Says all of a queue's settings: what is left out is the server's again.  A
+ * pause stays.
+ */
+Datum
+gd_set_queue(PG_FUNCTION_ARGS)
+{
+	text	   *name = gd_arg_name(fcinfo, 0, "queue");
+	GdTable    *queues;
+	GdRow	   *row;
+	bool		found;
+
+	gd_writes("gen_durable.set_queue()");
+	if (gd_arg_within(fcinfo, 1, "executors", 0, GD_FEED_MAX) && PG_GETARG_INT32(1) > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("this version of gen_durable runs no steps in the server"),
+				 errhint("Leave executors out, and run the steps in a worker.")));
+	if (!PG_ARGISNULL(5))
+		gd_check_not_negative("lease_ttl", PG_GETARG_INTERVAL_P(5), NULL);
+
+	found = queue_lock(name, &queues, &row);
+	queue_set_int(fcinfo, 2, "concurrency", 0, row, QUEUE_CONCURRENCY);
+	queue_set_int(fcinfo, 3, "prefetch", 0, row, QUEUE_PREFETCH);
+	queue_set_int(fcinfo, 4, "min_demand", 1, row, QUEUE_MIN_DEMAND);
+	if (PG_ARGISNULL(5))
+		gd_row_set_null(row, QUEUE_LEASE_TTL);
+	else
+		gd_row_set(row, QUEUE_LEASE_TTL, PG_GETARG_DATUM(5));
+	queue_save(name, queues, row, found);
 	PG_RETURN_VOID();
 }

@@ -9,6 +9,9 @@
 
 #include "datatype/timestamp.h"
 
+/* The highest concurrency, prefetch and min_demand. */
+#define GD_FEED_MAX 100000
+
 /* What a queue says to who claims from it. */
 typedef struct GdQueue
 {

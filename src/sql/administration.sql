@@ -1,4 +1,4 @@
--- Administration: cancel, revive, pause, resume, and one row that says why an instance is not running.
+-- Administration: cancel, revive, pause, resume, the settings of a queue, and one row that says why an instance is not running.
 
 CREATE FUNCTION gen_durable.cancel(
   id bigint, reason text DEFAULT NULL, cascade boolean DEFAULT false, force boolean DEFAULT false)
@@ -18,6 +18,13 @@ COMMENT ON FUNCTION gen_durable.pause IS
 CREATE FUNCTION gen_durable.resume(queue text)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_resume';
 COMMENT ON FUNCTION gen_durable.resume IS 'Ends the pause of a queue.';
+
+CREATE FUNCTION gen_durable.set_queue(
+  name text, executors int DEFAULT NULL, concurrency int DEFAULT NULL, prefetch int DEFAULT NULL, min_demand int DEFAULT NULL,
+  lease_ttl interval DEFAULT NULL)
+RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_set_queue';
+COMMENT ON FUNCTION gen_durable.set_queue IS
+  'Sets the lease of a queue and how far ahead of demand its steps are claimed. What is left out takes the server''s settings; a pause stays.';
 
 CREATE FUNCTION gen_durable.why(
   id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamptz, OUT until timestamptz,

@@ -63,6 +63,9 @@ COMMENT ON COLUMN gen_durable.fsms.registered_at IS 'When this version was last 
 
 COMMENT ON TABLE gen_durable.queues IS 'Settings of queues where they differ from the server''s.';
 COMMENT ON COLUMN gen_durable.queues.name IS 'The queue.';
+COMMENT ON COLUMN gen_durable.queues.concurrency IS 'How many steps its workers run at a time; NULL: as many as they are seen to take (GD-300).';
+COMMENT ON COLUMN gen_durable.queues.prefetch IS 'How many steps are claimed for it beyond that; NULL takes gen_durable.prefetch.';
+COMMENT ON COLUMN gen_durable.queues.min_demand IS 'From how many on steps are claimed for it while it has some; NULL takes gen_durable.min_demand.';
 COMMENT ON COLUMN gen_durable.queues.lease_ttl IS 'How long a claim lasts without a heartbeat; NULL takes gen_durable.lease_ttl.';
 COMMENT ON COLUMN gen_durable.queues.paused_at IS 'Since when nothing is handed out; NULL where it is not paused.';
 COMMENT ON COLUMN gen_durable.queues.paused_until IS 'When the pause ends by itself; NULL: when it is resumed.';
@@ -115,6 +118,7 @@ COMMENT ON CONSTRAINT signals_pkey ON gen_durable.signals IS 'One row an id.';
 COMMENT ON CONSTRAINT signals_dedup_key ON gen_durable.signals IS 'One signal a dedup key and instance (GD-181).';
 COMMENT ON CONSTRAINT fsms_pkey ON gen_durable.fsms IS 'One row a version of a machine.';
 COMMENT ON CONSTRAINT queues_pkey ON gen_durable.queues IS 'One row a queue.';
+COMMENT ON CONSTRAINT queues_feed_check ON gen_durable.queues IS 'Bounds of what feeds a queue.';
 COMMENT ON CONSTRAINT bucket_configs_pkey ON gen_durable.bucket_configs IS 'A rate limit and a gate may share a name (GD-008).';
 COMMENT ON CONSTRAINT bucket_configs_kind_check ON gen_durable.bucket_configs IS 'There are two kinds.';
 COMMENT ON CONSTRAINT bucket_configs_rate_check ON gen_durable.bucket_configs IS 'A rate limit has a rate, a gate has none.';

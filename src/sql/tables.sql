@@ -136,11 +136,15 @@ CREATE TABLE gen_durable.fsms (
 
 CREATE TABLE gen_durable.queues (
   name         text COLLATE "C" NOT NULL,
+  concurrency  int,
+  prefetch     int,
+  min_demand   int,
   lease_ttl    interval,
   paused_at    timestamptz,
   paused_until timestamptz,
   pause_reason text,
-  CONSTRAINT queues_pkey PRIMARY KEY (name)
+  CONSTRAINT queues_pkey PRIMARY KEY (name),
+  CONSTRAINT queues_feed_check CHECK (concurrency >= 0 AND prefetch >= 0 AND min_demand >= 1)
 );
 
 CREATE TABLE gen_durable.bucket_configs (

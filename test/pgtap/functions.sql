@@ -45,6 +45,7 @@ INSERT INTO contract VALUES
   ('revive', 'id bigint, step text DEFAULT NULL::text', 'void'),
   ('pause', 'queue text, until timestamp with time zone DEFAULT NULL::timestamp with time zone, reason text DEFAULT NULL::text', 'void'),
   ('resume', 'queue text', 'void'),
+  ('set_queue', 'name text, executors integer DEFAULT NULL::integer, concurrency integer DEFAULT NULL::integer, prefetch integer DEFAULT NULL::integer, min_demand integer DEFAULT NULL::integer, lease_ttl interval DEFAULT NULL::interval', 'void'),
   ('why', 'id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamp with time zone, OUT until timestamp with time zone, OUT held_by text, OUT ahead bigint', 'record'),
   ('grant_usage', 'role regrole, level text', 'void');
 SELECT results_eq(

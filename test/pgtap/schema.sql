@@ -86,6 +86,9 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.fsms')$$, $$VALUES
   ('registered_at', 'timestamp with time zone', false, 'clock_timestamp()')$$, 'fsms has its columns');
 SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.queues')$$, $$VALUES
   ('name', 'text', false, NULL),
+  ('concurrency', 'integer', true, NULL),
+  ('prefetch', 'integer', true, NULL),
+  ('min_demand', 'integer', true, NULL),
   ('lease_ttl', 'interval', true, NULL),
   ('paused_at', 'timestamp with time zone', true, NULL),
   ('paused_until', 'timestamp with time zone', true, NULL),
