@@ -155,6 +155,7 @@ SELECT set_eq($$SELECT conname::text, pg_get_constraintdef(oid) FROM pg_constrai
   ('instances_weight_check', 'CHECK (((weight > (0)::double precision) AND (weight < ''Infinity''::double precision)))'),
   ('instances_counts_check', 'CHECK (((attempt >= 0) AND (crashes >= 0) AND (children_pending >= 0)))'),
   ('instances_guard_check', 'CHECK (((correlation_guard IS NULL) OR (correlation_guard = correlation_key)))'),
+  ('queues_feed_check', 'CHECK (((concurrency >= 0) AND (prefetch >= 0) AND (min_demand >= 1)))'),
   ('bucket_configs_kind_check', 'CHECK ((kind = ANY (ARRAY[''rate''::text, ''conc''::text])))'),
   ('bucket_configs_rate_check', 'CHECK (((kind = ''rate''::text) = (rate IS NOT NULL)))'),
   ('bucket_configs_shards_check', 'CHECK ((shards >= 1))'),
