@@ -19,6 +19,7 @@ OBJS = \
 	src/guc.o \
 	src/json.o \
 	src/names.o \
+	src/scan.o \
 	src/subxact.o \
 	src/table.o \
 	src/token.o \

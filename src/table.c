@@ -1,6 +1,6 @@
 /*
  * table.c
- *		The direct path to the extension's tables.
+ *		The direct path to the extension's tables: opening them, and their rows.
  *
  * What a statement's executor builds at every start and throws away at its
  * end - index descriptions, compiled index predicates, tuple slots - is kept
@@ -340,8 +340,12 @@ gd_table_next_id(GdTable *table)
 	return id;
 }
 
-static TupleTableSlot *
-slot_get(GdTable *table)
+/*
+ * gd_slot_get: a slot for a row of the table, to be given back by
+ * gd_slot_put before the table is closed.
+ */
+TupleTableSlot *
+gd_slot_get(GdTable *table)
 {
 	GdTableState *state = table->state;
 	MemoryContext old;
@@ -361,8 +365,8 @@ slot_get(GdTable *table)
 	return slot;
 }
 
-static void
-slot_put(GdTable *table, TupleTableSlot *slot)
+void
+gd_slot_put(GdTable *table, TupleTableSlot *slot)
 {
 	MemoryContext old;
 
@@ -396,7 +400,7 @@ void
 gd_row_free(GdRow *row)
 {
 	if (row->slot)
-		slot_put(row->table, row->slot);
+		gd_slot_put(row->table, row->slot);
 	pfree(row->values);
 	pfree(row->isnull);
 	pfree(row);
@@ -418,7 +422,7 @@ void
 gd_row_load(GdRow *row, TupleTableSlot *slot)
 {
 	if (row->slot == NULL)
-		row->slot = slot_get(row->table);
+		row->slot = gd_slot_get(row->table);
 	ExecCopySlot(row->slot, slot);
 	row->slot->tts_tid = slot->tts_tid;
 	row_take_values(row);
@@ -477,7 +481,7 @@ row_lock(GdRow *row, ItemPointer tid, LockTupleMode mode, bool wait)
 	ItemPointerData at = *tid;
 
 	if (row->slot == NULL)
-		row->slot = slot_get(row->table);
+		row->slot = gd_slot_get(row->table);
 	result = table_tuple_lock(row->table->rel, &at, GetActiveSnapshot(), row->slot,
 							  GetCurrentCommandId(true), mode,
 							  wait ? LockWaitBlock : LockWaitSkip,
@@ -533,13 +537,13 @@ gd_row_lock_same(GdRow *row)
 {
 	TM_FailureData tmfd;
 	ItemPointerData at = row->tid;
-	TupleTableSlot *slot = slot_get(row->table);
+	TupleTableSlot *slot = gd_slot_get(row->table);
 	TM_Result	result;
 
 	result = table_tuple_lock(row->table->rel, &at, GetActiveSnapshot(), slot,
 							  GetCurrentCommandId(true), LockTupleNoKeyExclusive,
 							  LockWaitSkip, 0, &tmfd);
-	slot_put(row->table, slot);
+	gd_slot_put(row->table, slot);
 	return result == TM_Ok;
 }
 
@@ -767,132 +771,9 @@ bool
 gd_row_fetch_any(GdRow *row, ItemPointer tid)
 {
 	if (row->slot == NULL)
-		row->slot = slot_get(row->table);
+		row->slot = gd_slot_get(row->table);
 	if (!table_tuple_fetch_row_version(row->table->rel, tid, SnapshotAny, row->slot))
 		return false;
 	row_take_values(row);
 	return true;
-}
-
-/*
- * gd_scan_begin_snapshot: prepare scans of one index under a snapshot that
- * the caller keeps, or that needs no keeping.
- */
-void
-gd_scan_begin_snapshot(GdScan *scan, GdTable *table, GdIndexId index, Snapshot snapshot)
-{
-	Oid			indexid = gd_catalog()->index[index];
-
-	memset(scan, 0, sizeof(GdScan));
-	scan->table = table;
-	if (table->state == NULL)
-		scan->index = index_open(indexid, AccessShareLock);
-	else
-		for (int i = 0; i < table->rri->ri_NumIndices && scan->index == NULL; i++)
-			if (RelationGetRelid(table->rri->ri_IndexRelationDescs[i]) == indexid)
-				scan->index = table->rri->ri_IndexRelationDescs[i];
-	if (scan->index == NULL)
-		elog(ERROR, "index %u does not belong to table \"%s\"",
-			 indexid, RelationGetRelationName(table->rel));
-	scan->snapshot = snapshot;
-	scan->slot = slot_get(table);
-}
-
-/*
- * gd_scan_begin: prepare scans of one index under the latest snapshot.
- */
-void
-gd_scan_begin(GdScan *scan, GdTable *table, GdIndexId index)
-{
-	gd_scan_begin_snapshot(scan, table, index, RegisterSnapshot(GetLatestSnapshot()));
-	scan->registered = true;
-}
-
-/*
- * gd_scan_key: a condition on the index's column, counted from 1, for the
- * next gd_scan_start.  Text compares by bytes.
- */
-void
-gd_scan_key(GdScan *scan, int column, StrategyNumber strategy, RegProcedure proc,
-			Datum value)
-{
-	ScanKeyInit(&scan->keys[scan->nkeys++], column, strategy, proc, value);
-}
-
-/*
- * gd_scan_key_row: the condition (column, column + 1, ...) >= (values), with
- * the btree comparison function of each column; one a start.
- */
-void
-gd_scan_key_row(GdScan *scan, int column, int ncolumns, const RegProcedure *compare,
-				const Datum *values)
-{
-	ScanKey		header = &scan->keys[scan->nkeys++];
-
-	for (int i = 0; i < ncolumns; i++)
-	{
-		ScanKeyInit(&scan->row_keys[i], column + i, BTGreaterEqualStrategyNumber,
-					compare[i], values[i]);
-		scan->row_keys[i].sk_flags = SK_ROW_MEMBER | (i == ncolumns - 1 ? SK_ROW_END : 0);
-	}
-	memset(header, 0, sizeof(ScanKeyData));
-	header->sk_flags = SK_ROW_HEADER;
-	header->sk_attno = column;
-	header->sk_strategy = BTGreaterEqualStrategyNumber;
-	header->sk_argument = PointerGetDatum(scan->row_keys);
-}
-
-/*
- * gd_scan_start: (re)start the scan with the conditions given since the last
- * start.
- */
-void
-gd_scan_start(GdScan *scan)
-{
-	if (scan->desc && scan->desc->numberOfKeys != scan->nkeys)
-	{
-		index_endscan(scan->desc);
-		scan->desc = NULL;
-	}
-	if (scan->desc == NULL)
-		scan->desc = gd_index_beginscan(scan->table->rel, scan->index,
-										scan->snapshot, scan->nkeys);
-	index_rescan(scan->desc, scan->keys, scan->nkeys, NULL, 0);
-	scan->nkeys = 0;
-}
-
-/*
- * gd_scan_refresh: let the next gd_scan_start see what was committed since.
- */
-void
-gd_scan_refresh(GdScan *scan)
-{
-	Assert(scan->registered);
-	if (scan->desc)
-		index_endscan(scan->desc);
-	scan->desc = NULL;
-	UnregisterSnapshot(scan->snapshot);
-	scan->snapshot = RegisterSnapshot(GetLatestSnapshot());
-}
-
-/*
- * gd_scan_next: step to the next visible row, in scan->slot.
- */
-bool
-gd_scan_next(GdScan *scan)
-{
-	CHECK_FOR_INTERRUPTS();
-	return index_getnext_slot(scan->desc, ForwardScanDirection, scan->slot);
-}
-
-void
-gd_scan_end(GdScan *scan)
-{
-	slot_put(scan->table, scan->slot);
-	if (scan->desc)
-		index_endscan(scan->desc);
-	if (scan->table->state == NULL)
-		index_close(scan->index, NoLock);
-	if (scan->registered)
-		UnregisterSnapshot(scan->snapshot);
 }

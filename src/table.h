@@ -87,6 +87,8 @@ extern void gd_table_close(GdTable *table);
 extern void gd_table_flush(void);
 extern int64 gd_table_next_id(GdTable *table);
 
+extern TupleTableSlot *gd_slot_get(GdTable *table);
+extern void gd_slot_put(GdTable *table, TupleTableSlot *slot);
 extern GdRow *gd_row_create(GdTable *table);
 extern void gd_row_free(GdRow *row);
 extern void gd_row_load(GdRow *row, TupleTableSlot *slot);
