@@ -27,6 +27,7 @@ OBJS = \
 	src/bgw/ddl.o \
 	src/bgw/launcher.o \
 	src/bgw/maintainer.o \
+	src/bgw/vacuum.o \
 	src/engine/admit.o \
 	src/engine/await.o \
 	src/engine/blocked.o \

@@ -129,6 +129,15 @@ gd_decode_datetime(char **field, int *ftype, int nf, int *dtype,
 #define gd_my_procno() (MyProc->pgprocno)
 #endif
 
+/* 16 shortened the names of a table's statistics. */
+#if PG_VERSION_NUM >= 160000
+#define gd_stat_live_tuples(stats) ((stats)->live_tuples)
+#define gd_stat_dead_tuples(stats) ((stats)->dead_tuples)
+#else
+#define gd_stat_live_tuples(stats) ((stats)->n_live_tuples)
+#define gd_stat_dead_tuples(stats) ((stats)->n_dead_tuples)
+#endif
+
 /* 17 lets an extension name its wait events. */
 #if PG_VERSION_NUM >= 170000
 static inline uint32

@@ -28,6 +28,7 @@ int			gd_max_databases = 64;
 int			gd_max_poll_interval = 5000;
 int			gd_poll_interval = 1000;
 int			gd_reaper_interval = 30000;
+int			gd_vacuum_churn = 10;
 
 static const struct config_enum_entry claim_scopes[] = {
 	{"lease", GD_CLAIM_LEASE, false},
@@ -114,5 +115,10 @@ gd_guc_init(void)
 							"It wakes by itself when a lease or an await ends.",
 							&gd_reaper_interval, 30000, 100, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.vacuum_churn",
+							"How many row versions may die for each live row before the maintainer vacuums the instances.",
+							"0 leaves it to autovacuum, as does autovacuum = off.",
+							&gd_vacuum_churn, 10, 0, 10000,
+							PGC_SUSET, 0, NULL, NULL, NULL);
 	MarkGUCPrefixReserved("gen_durable");
 }

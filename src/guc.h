@@ -29,6 +29,7 @@ extern int	gd_max_databases;	/* slots; fixed at server start */
 extern int	gd_max_poll_interval;	/* milliseconds */
 extern int	gd_poll_interval;	/* milliseconds */
 extern int	gd_reaper_interval; /* milliseconds */
+extern int	gd_vacuum_churn;	/* dead for each live row; 0: never */
 
 extern void gd_guc_init(void);
 

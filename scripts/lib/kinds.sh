@@ -129,7 +129,7 @@ kind_pgtap() {
 
 kind_tap() {
   local files=() status=0 log more=()
-  mapfile -t files < <(find test/tap/t -maxdepth 1 -name '*.pl' 2>/dev/null | sort)
+  mapfile -t files < <(find test/tap/t -maxdepth 1 -name "*${GD_TAP:-}*.pl" 2>/dev/null | sort)
   if [ ${#files[@]} = 0 ]; then nothing tap test/tap; return; fi
   if [ ! -d "$PGXS_DIR/src/test/perl" ]; then
     tally tap 0 0 "skipped: this PostgreSQL comes without its Perl modules"

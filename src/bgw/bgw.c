@@ -34,6 +34,27 @@ gd_bgw_begin(void)
 }
 
 /*
+ * gd_bgw_connect: become a session of the database, which no setting of a
+ * user's can lead astray.
+ */
+void
+gd_bgw_connect(Oid database)
+{
+	static const char *const settings[][2] = {
+		{"search_path", "pg_catalog, pg_temp"},
+		{"default_transaction_isolation", "read committed"},
+		{"default_transaction_read_only", "off"},
+		{"lock_timeout", "0"},
+		{"idle_in_transaction_session_timeout", "0"},
+	};
+
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+	for (int i = 0; i < lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("application_name", MyBgworkerEntry->bgw_type, PGC_USERSET, PGC_S_OVERRIDE);
+}
+
+/*
  * gd_bgw_interrupts: between two pieces of work.  Ends the process if that
  * was asked for; true if the settings were read anew.
  */

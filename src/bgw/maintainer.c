@@ -33,6 +33,7 @@
 #include "utils/timestamp.h"
 
 #include "bgw/bgw.h"
+#include "bgw/vacuum.h"
 #include "clock.h"
 #include "engine/blocked.h"
 #include "engine/effects.h"
@@ -52,6 +53,9 @@
 #define RETRY_MS 100
 #define RETRY_MAX_DOUBLINGS 4
 
+/* While steps run it looks as often whether a vacuum is asked for. */
+#define VACUUM_LOOK_MS 5000
+
 #define MS INT64CONST(1000)
 
 typedef enum Found
@@ -69,6 +73,7 @@ static bool said_version = false;	/* since the versions last agreed */
 
 /* What the last look at the tables found to be due next. */
 static TimestampTz next_due;
+static bool steps_run;			/* something is claimed */
 
 /*
  * maintainer_read: the extension's row as it is now.
@@ -221,8 +226,10 @@ pass_next_due(void)
 	TimestampTz lease = first_of(instances, GD_INSTANCES_LEASE, INST_LEASE_EXPIRES_AT);
 	TimestampTz deadline = first_of(instances, GD_INSTANCES_DEADLINE, INST_AWAIT_DEADLINE);
 
+	gd_vacuum_look(RelationGetRelid(instances->rel));
 	gd_table_close(instances);
 	next_due = Min(lease, deadline);
+	steps_run = lease != DT_NOEND;
 	return 0;
 }
 
@@ -273,6 +280,9 @@ maintainer_wake_at(TimestampTz next_gc, bool idle, int *retries)
 	TimestampTz latest = Min(now + gd_reaper_interval * MS, next_gc);
 	TimestampTz at = Min(next_due, latest + offset) - offset;
 
+	if (steps_run)
+		at = Min(at, now + VACUUM_LOOK_MS * MS);
+
 	/* Due, and yet the passes did nothing: others have it locked. */
 	if (idle && at <= now)
 	{
@@ -285,30 +295,15 @@ maintainer_wake_at(TimestampTz next_gc, bool idle, int *retries)
 }
 
 static void
+maintainer_leave(int code, Datum arg)
+{
+	gd_vacuum_stop();
+}
+
+static void
 maintainer_exit(int code, Datum arg)
 {
 	gd_database_detach(&launch, code != 0);
-}
-
-/*
- * maintainer_connect: become a session of the database, which no setting of a
- * user's can lead astray.
- */
-static void
-maintainer_connect(void)
-{
-	static const char *const settings[][2] = {
-		{"search_path", "pg_catalog, pg_temp"},
-		{"default_transaction_isolation", "read committed"},
-		{"default_transaction_read_only", "off"},
-		{"lock_timeout", "0"},
-		{"idle_in_transaction_session_timeout", "0"},
-	};
-
-	BackgroundWorkerInitializeConnectionByOid(launch.database, InvalidOid, 0);
-	for (int i = 0; i < lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("application_name", MyBgworkerEntry->bgw_type, PGC_USERSET, PGC_S_OVERRIDE);
 }
 
 void
@@ -327,10 +322,11 @@ gd_maintainer_main(Datum arg)
 	 * the list of the database's sessions: who waits for that may go on.
 	 */
 	on_shmem_exit(maintainer_exit, (Datum) 0);
+	before_shmem_exit(maintainer_leave, (Datum) 0);
 	if (!gd_database_attach(&launch))
 		proc_exit(0);
 	gd_bgw_begin();
-	maintainer_connect();
+	gd_bgw_connect(launch.database);
 	for (;;)
 	{
 		uint32		requests = gd_database_requests(&launch);

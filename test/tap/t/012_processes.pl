@@ -164,6 +164,37 @@ $node->reload;
 wait_until('gc', sub { query("SELECT count(*) FROM gen_durable.instances WHERE fsm = 'old'") == 0 });
 pass('a reload of gc_interval and gc_retention counts, and what has ended is deleted');
 
+# Churn: the vacuum comes when steps have left enough behind, though autovacuum would not look for an hour; and it ends
+# with its maintainer.
+sub vacuums
+{
+	return query("SELECT vacuum_count FROM pg_stat_user_tables WHERE relid = 'gen_durable.instances'::regclass");
+}
+$node->append_conf('postgresql.conf', "autovacuum = on\nautovacuum_naptime = 1h\ngen_durable.gc_interval = 60s");
+$node->reload;
+query("SELECT count(*) FROM gen_durable.insert_all('churn', (SELECT jsonb_agg('{\"queue\": \"churn\"}'::jsonb) FROM generate_series(1, 1000)))");
+is(vacuums(), 0, 'nobody has vacuumed');
+sub churn
+{
+	my $update = "UPDATE gen_durable.instances SET priority = 1 - priority WHERE fsm = 'churn'";
+	return query("DO \$\$ BEGIN FOR i IN 1..250 LOOP $update; COMMIT; END LOOP; END \$\$");
+}
+churn();
+wait_until('a vacuum', sub { vacuums() > 0 });
+pass('enough dead row versions: the maintainer has the instances vacuumed');
+query('ALTER DATABASE postgres SET vacuum_cost_delay = 100');
+query('ALTER DATABASE postgres SET vacuum_cost_limit = 1');
+runs('a database whose vacuums take for ever', 'postgres');
+churn();
+my $vacuum = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'gen_durable vacuum'";
+wait_until('a vacuum that takes long', sub { ($pid = query($vacuum)) ne '' });
+query('CREATE DATABASE copy TEMPLATE postgres', 'other');
+isnt(query($vacuum), $pid, 'a command that needs the database for itself ends the vacuum too');
+query('DROP DATABASE copy');
+query('ALTER DATABASE postgres RESET ALL');
+$node->append_conf('postgresql.conf', 'autovacuum = off');
+$node->reload;
+
 # Idle: nothing is written. At a higher wal_level the server itself writes something now and then.
 $node->append_conf('postgresql.conf', "wal_level = minimal\nmax_wal_senders = 0");
 $node->restart;
