@@ -32,6 +32,7 @@ OBJS = \
 	src/engine/await.o \
 	src/engine/blocked.o \
 	src/engine/cancel.o \
+	src/engine/census.o \
 	src/engine/children.o \
 	src/engine/complete.o \
 	src/engine/constructors.o \
@@ -57,18 +58,20 @@ OBJS = \
 	src/engine/session.o \
 	src/engine/signal.o \
 	src/engine/spec.o \
+	src/engine/stats.o \
 	src/engine/tick.o \
 	src/engine/timeouts.o \
 	src/engine/tokens.o \
 	src/engine/wait.o \
 	src/shmem/databases.o \
 	src/shmem/shmem.o \
+	src/shmem/stats.o \
 	src/shmem/wake.o
 
 # The extension's SQL, by topic, in the order in which it must run.
 SQL_PARTS = \
 	preamble types tables client work outcomes machines maintenance \
-	administration views privileges comments
+	administration views statistics privileges comments
 
 DATA_built = gen_durable--$(EXTVERSION).sql
 EXTRA_CLEAN = gen_durable--*.sql

@@ -18,6 +18,7 @@
 #include "engine/effects.h"
 #include "guc.h"
 #include "shmem/shmem.h"
+#include "shmem/stats.h"
 #include "shmem/wake.h"
 #include "version.h"
 
@@ -34,6 +35,7 @@ _PG_init(void)
 	gd_cursor_init();
 	gd_due_init();
 	gd_shmem_init();
+	gd_stats_init();
 	gd_wake_init();
 	gd_bgw_init();
 }

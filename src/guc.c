@@ -26,8 +26,10 @@ int			gd_lease_ttl = 60000;
 bool		gd_log_events = false;
 int			gd_max_databases = 64;
 int			gd_max_poll_interval = 5000;
+int			gd_max_queues = 1024;
 int			gd_poll_interval = 1000;
 int			gd_reaper_interval = 30000;
+int			gd_stats_interval = 600000;
 int			gd_vacuum_churn = 10;
 
 static const struct config_enum_entry claim_scopes[] = {
@@ -105,6 +107,12 @@ gd_guc_init(void)
 							"Where wake-ups arrive this only matters for what cannot wake.",
 							&gd_max_poll_interval, 5000, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("gen_durable.max_queues",
+								"For how many queues, of all databases, there are statistics.",
+								"The rest of a database's queues share an entry.",
+								&gd_max_queues, 1024, 16, 100000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.poll_interval",
 							"How long a wait sleeps before it looks again the first time.",
 							"It doubles up to max_poll_interval while nothing comes.",
@@ -114,6 +122,11 @@ gd_guc_init(void)
 							"How long the maintainer sleeps at most.",
 							"It wakes by itself when a lease or an await ends.",
 							&gd_reaper_interval, 30000, 100, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.stats_interval",
+							"How often the maintainer counts all instances, to set the statistics right.",
+							"A long count is made more seldom; -1: only when the maintainer starts.",
+							&gd_stats_interval, 600000, -1, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.vacuum_churn",
 							"How many row versions may die for each live row before the maintainer vacuums the instances.",

@@ -27,8 +27,10 @@ extern int	gd_lease_ttl;		/* milliseconds */
 extern bool gd_log_events;
 extern int	gd_max_databases;	/* slots; fixed at server start */
 extern int	gd_max_poll_interval;	/* milliseconds */
+extern int	gd_max_queues;		/* entries; fixed at server start */
 extern int	gd_poll_interval;	/* milliseconds */
 extern int	gd_reaper_interval; /* milliseconds */
+extern int	gd_stats_interval;	/* milliseconds, or -1 */
 extern int	gd_vacuum_churn;	/* dead for each live row; 0: never */
 
 extern void gd_guc_init(void);

@@ -29,6 +29,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "shmem/databases.h"
+#include "shmem/stats.h"
 
 #define LAUNCHER_TYPE "gen_durable launcher"
 #define MAINTAINER_TYPE "gen_durable maintainer"
@@ -163,7 +164,10 @@ launcher_start(const GdLaunch *launch, TimestampTz now)
 	List	   *there = launcher_databases(launch->database);
 
 	if (there == NIL)
+	{
 		gd_database_forget(launch);
+		gd_stats_forget(launch->database);
+	}
 	else if (launcher_register(launch))
 		said_no_worker = false;
 	else

@@ -36,6 +36,7 @@
 #include "bgw/vacuum.h"
 #include "clock.h"
 #include "engine/blocked.h"
+#include "engine/census.h"
 #include "engine/effects.h"
 #include "engine/maintenance.h"
 #include "guc.h"
@@ -49,10 +50,15 @@
 #define PASS_ROWS 1000
 #define PASS_KEYS 1000
 
+/* So many times its own length lies between two censuses at least. */
+#define CENSUS_SHARE 100
+
 /* What is due but locked by others is tried again after so long, doubled. */
 #define RETRY_MS 100
 #define RETRY_MAX_DOUBLINGS 4
 
+/* While another database is counted. */
+#define CENSUS_RETRY_MS 1000
 /* While steps run it looks as often whether a vacuum is asked for. */
 #define VACUUM_LOOK_MS 5000
 
@@ -68,12 +74,26 @@ typedef enum Found
 /* One pass; returns how much it did. */
 typedef int64 (*Pass) (void);
 
+/* What makes a pass due. */
+typedef enum When
+{
+	EVERY_TURN,
+	WITH_GC,
+	WITH_CENSUS
+} When;
+
 static GdLaunch launch;
 static bool said_version = false;	/* since the versions last agreed */
 
 /* What the last look at the tables found to be due next. */
 static TimestampTz next_due;
 static bool steps_run;			/* something is claimed */
+
+/* When gc and the census were last done, by the wall clock. */
+static TimestampTz last_gc = 0;
+static TimestampTz last_census = 0;
+static bool counted = false;	/* the last census was complete */
+static int64 census_rest = 0;	/* after a long one, microseconds */
 
 /*
  * maintainer_read: the extension's row as it is now.
@@ -200,6 +220,42 @@ pass_gc(void)
 	return gd_gc_all(gd_interval_from_ms(gd_gc_retention * 1000.0), gd_gc_batch);
 }
 
+static bool
+census_give_up(void)
+{
+	return gd_database_must_stop(&launch);
+}
+
+/*
+ * pass_census: a long one is made more seldom.
+ */
+static int64
+pass_census(void)
+{
+	TimestampTz start = GetCurrentTimestamp();
+
+	counted = gd_census(census_give_up) >= 0;
+	last_census = GetCurrentTimestamp();
+	census_rest = (last_census - start) * CENSUS_SHARE;
+	return 0;
+}
+
+/*
+ * maintainer_due: when passes are due, by the wall clock.
+ */
+static TimestampTz
+maintainer_due(When when)
+{
+	if (when == WITH_GC)
+		return last_gc + gd_gc_interval * MS;
+	if (when == EVERY_TURN || last_census == 0)
+		return 0;
+	if (!counted)
+		return last_census + CENSUS_RETRY_MS * MS;
+	return gd_stats_interval < 0 ? DT_NOEND :
+		last_census + Max(gd_stats_interval * MS, census_rest);
+}
+
 /*
  * first_of: the first instant in an index, or the end of time.
  */
@@ -237,15 +293,21 @@ pass_next_due(void)
  * maintainer_work: all passes that are due.  more: a pass came to its bound.
  */
 static Found
-maintainer_work(bool gc, int64 *done, bool *more)
+maintainer_work(TimestampTz now, int64 *done, bool *more)
 {
+	static const int pass_rows = PASS_ROWS;
 	static const struct
 	{
 		Pass		pass;
-		bool		gc;			/* only when gc is due */
+		When		when;
+		const int  *bound;		/* it did as much: there may be more */
 	}			passes[] = {
-		{pass_reap, false}, {pass_timeouts, false}, {pass_blocked, false}, {pass_gc, true},
-		{pass_next_due, false},
+		{pass_reap, EVERY_TURN, &pass_rows},
+		{pass_timeouts, EVERY_TURN, &pass_rows},
+		{pass_blocked, EVERY_TURN, &pass_rows},
+		{pass_gc, WITH_GC, &gd_gc_batch},
+		{pass_census, WITH_CENSUS, NULL},
+		{pass_next_due, EVERY_TURN, NULL},
 	};
 
 	*done = 0;
@@ -255,13 +317,13 @@ maintainer_work(bool gc, int64 *done, bool *more)
 		int64		n;
 		Found		found;
 
-		if (passes[i].gc && !gc)
+		if (maintainer_due(passes[i].when) > now)
 			continue;
 		found = maintainer_run(passes[i].pass, &n);
 		if (found != FOUND_EXTENSION)
 			return found;
 		*done += n;
-		*more |= n >= (passes[i].gc ? gd_gc_batch : PASS_ROWS);
+		*more |= passes[i].bound && n >= *passes[i].bound;
 		gd_bgw_interrupts(1);
 		if (gd_database_must_stop(&launch))
 			proc_exit(0);
@@ -273,11 +335,12 @@ maintainer_work(bool gc, int64 *done, bool *more)
  * maintainer_wake_at: when to look again, by the wall clock.
  */
 static TimestampTz
-maintainer_wake_at(TimestampTz next_gc, bool idle, int *retries)
+maintainer_wake_at(bool idle, int *retries)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	int64		offset = gd_now() - now;
-	TimestampTz latest = Min(now + gd_reaper_interval * MS, next_gc);
+	TimestampTz latest = Min(now + gd_reaper_interval * MS,
+							 Min(maintainer_due(WITH_GC), maintainer_due(WITH_CENSUS)));
 	TimestampTz at = Min(next_due, latest + offset) - offset;
 
 	if (steps_run)
@@ -309,8 +372,6 @@ maintainer_exit(int code, Datum arg)
 void
 gd_maintainer_main(Datum arg)
 {
-	TimestampTz last_gc = 0;
-	bool		gc;
 	bool		more;
 	int			retries = 0;
 
@@ -339,10 +400,9 @@ gd_maintainer_main(Datum arg)
 		if (gd_database_must_stop(&launch))
 			proc_exit(0);
 
-		gc = now >= last_gc + gd_gc_interval * MS;
 		gd_database_due_reset(&launch);
 		if (gd_enabled)
-			found = maintainer_work(gc, &done, &more);
+			found = maintainer_work(now, &done, &more);
 		if (found == FOUND_NOTHING)
 		{
 			gd_database_unwanted(&launch, requests);
@@ -354,9 +414,9 @@ gd_maintainer_main(Datum arg)
 			continue;
 		else
 		{
-			if (gc)
+			if (maintainer_due(WITH_GC) <= now)
 				last_gc = now;
-			wake_at = maintainer_wake_at(last_gc + gd_gc_interval * MS, done == 0, &retries);
+			wake_at = maintainer_wake_at(done == 0, &retries);
 		}
 		gd_bgw_sleep(wake_at, "GenDurableMaintainer");
 	}

@@ -24,6 +24,7 @@
 #include "engine/effects.h"
 #include "engine/instance.h"
 #include "engine/queues.h"
+#include "events.h"
 #include "names.h"
 
 /*
@@ -123,6 +124,22 @@ gd_blocked_next(GdTable *instances, const text *blocked_on, const text *queue, G
 }
 
 /*
+ * blocked_count: a row was refused.
+ */
+static void
+blocked_count(GdRow *row, const char *blocked_on)
+{
+	bool		conc = blocked_is_conc(blocked_on);
+	const text *queue = gd_instance_text(row, INST_QUEUE);
+
+	gd_stats_count(queue, conc ? GD_COUNT_KEY_REFUSED : GD_COUNT_RATE_REFUSED, 1);
+	gd_event(conc ? "concurrency.throttled" : "rate_limit.throttled",
+			 conc ? "wanted=1 admitted=0 key=%s queue=%s" : "wanted=1 granted=0 key=%s queue=%s",
+			 gd_event_value(gd_instance_text(row, conc ? INST_CONCURRENCY_KEY : INST_RATE_LIMIT)),
+			 gd_event_value(queue));
+}
+
+/*
  * gd_blocked_mark: a locked candidate waits for its key from now on.
  *
  * The key is looked at once more at commit, since its holder may have ended
@@ -136,6 +153,7 @@ gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz now)
 	gd_instance_write(row, now);
 	if (blocked_is_conc(text_to_cstring(blocked_on)))
 		gd_effect_promote(GD_BLOCK_CONC, gd_instance_text(row, INST_CONCURRENCY_KEY));
+	blocked_count(row, text_to_cstring(blocked_on));
 }
 
 /*

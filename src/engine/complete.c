@@ -41,6 +41,8 @@ PG_FUNCTION_INFO_V1(gd_complete_many);
 PG_FUNCTION_INFO_V1(gd_complete_and_take);
 PG_FUNCTION_INFO_V1(gd_commit_and_take);
 
+StaticAssertDecl(GD_COUNT_FAIL - GD_COUNT_NEXT == GD_OUTCOME_FAIL, "outcomes and their counters differ");
+
 #define STALE_HINT "The claim was released, reaped or cancelled, or its outcome is committed already: give the work up."
 
 /* What the outcomes of one call share. */
@@ -233,13 +235,18 @@ complete_fail(Completion *c, text *error)
 
 /*
  * complete_event: tell of a committed outcome and of the step that it ended,
- * which the row's slot still holds.
+ * which the row's slot still holds.  Only its claim has written the row since
+ * the step began.
  */
 static void
 complete_event(const Completion *c, const Entry *entry)
 {
 	GdTable    *table = c->instances;
+	const text *queue = gd_instance_text(c->row, INST_QUEUE);
+	TimestampTz claimed_at = DatumGetTimestampTz(gd_slot_datum(table, c->row->slot, INST_UPDATED_AT));
 
+	gd_stats_count(queue, GD_COUNT_NEXT + entry->outcome.kind, 1);
+	gd_stats_count(queue, GD_COUNT_STEP_TIME, Max(c->now - claimed_at, 0));
 	gd_event("step.stop", "id=%lld fsm=%s step=%s kind=%s", (long long) entry->id,
 			 gd_event_value(DatumGetTextPP(gd_slot_datum(table, c->row->slot, INST_FSM))),
 			 gd_event_value(DatumGetTextPP(gd_slot_datum(table, c->row->slot, INST_STEP))),
@@ -423,6 +430,22 @@ complete_spawn(Completion *c, Entry *entries, int n)
 }
 
 /*
+ * complete_stale: tell of an outcome that comes too late.  It counts even if
+ * its caller, for whom the call raises, rolls back.
+ */
+static void
+complete_stale(Completion *c, const Entry *entry)
+{
+	const text *queue = NULL;
+
+	if (entry->id != 0 && gd_instance_find(&c->by_id, entry->id))
+		queue = DatumGetTextPP(gd_slot_datum(c->instances, c->by_id.slot, INST_QUEUE));
+	gd_stats_count_now(queue, GD_COUNT_STALE, 1);
+	gd_event("outcome.stale", "id=%lld kind=%s", (long long) entry->id,
+			 gd_outcome_names[entry->outcome.kind]);
+}
+
+/*
  * complete_entries: commit outcomes, sorted by entry_compare; each entry's
  * fence tells what became of it.
  */
@@ -451,8 +474,7 @@ complete_entries(Completion *c, Entry *entries, int n)
 		if (entry->later)
 			complete_one(c, entry, false);
 		if (entry->fence != GD_FENCE_HELD)
-			gd_event("outcome.stale", "id=%lld kind=%s", (long long) entry->id,
-					 gd_outcome_names[entry->outcome.kind]);
+			complete_stale(c, entry);
 	}
 }
 
@@ -530,6 +552,7 @@ batch_read(Jsonb *outcomes, TimestampTz now, Entry *entries, GdResult *results)
 			results[ord].result = psprintf("invalid: %s", fault.message);
 			results[ord].sqlerrcode = fault.sqlerrcode;
 			results[ord].hint = fault.hint;
+			gd_stats_count_now(NULL, GD_COUNT_INVALID, 1);
 		}
 		else
 		{

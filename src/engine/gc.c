@@ -114,6 +114,7 @@ gc_pass(TimestampTz finished_before, int max_rows)
 		if (gc_children(&gc, id, false) && gc_children(&gc, id, true))
 		{
 			gd_inbox_drop(id);
+			gd_stats_count(gd_instance_text(gc.row, INST_QUEUE), GD_COUNT_COLLECTED, 1);
 			gd_row_delete(gc.row);
 			collected++;
 		}

@@ -23,6 +23,7 @@
 #include "engine/instance.h"
 #include "json.h"
 #include "names.h"
+#include "shmem/stats.h"
 #include "shmem/wake.h"
 
 /* Rows that are formed before they are written together. */
@@ -131,6 +132,17 @@ insert_order_compare(const void *a, const void *b)
 }
 
 /*
+ * insert_created: a row that is there once the transaction commits.
+ */
+static void
+insert_created(const text *queue, TimestampTz eligible_at, TimestampTz now)
+{
+	gd_wake_runnable(queue, eligible_at, now);
+	gd_stats_move(queue, GD_GAUGE_NONE, gd_instance_gauge(GD_RUNNABLE, false, eligible_at, now));
+	gd_stats_count(queue, GD_COUNT_INSERTED, 1);
+}
+
+/*
  * gd_insert_items: create an instance for each item, or find who occupies its
  * correlation key.
  */
@@ -165,7 +177,7 @@ gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems, TimestampTz
 		}
 		else
 		{
-			gd_wake_runnable(items[i].spec->queue, place.eligible_at, now);
+			insert_created(items[i].spec->queue, place.eligible_at, now);
 			if (++nchunk == chunk_size)
 			{
 				gd_rows_insert(instances, chunk, nchunk);
@@ -186,7 +198,9 @@ gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems, TimestampTz
 		insert_fill(chunk[0], item, live_scope, now);
 		insert_keyed(chunk[0], item);
 		if (item->created)
-			gd_wake_runnable(item->spec->queue, item->spec->eligible_at, now);
+			insert_created(item->spec->queue, item->spec->eligible_at, now);
+		else
+			gd_stats_count(item->spec->queue, GD_COUNT_DUPLICATES, 1);
 	}
 
 	for (int i = 0; i < chunk_size; i++)

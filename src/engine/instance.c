@@ -13,6 +13,7 @@
  *	parking, ending		so are those who await the instance
  *	becoming terminal	finished_at is set, the inbox is dropped, the parent's
  *						join counts it at commit (once: joins_barrier is zeroed)
+ *	any change			the queue's statistics follow at commit
  *	correlation scope	the key is given up on leaving the scope, and taken on
  *						entering it if it is free (D-7)
  *
@@ -287,7 +288,50 @@ typedef struct InstanceEffects
 	bool		ended_claim;
 	pg_uuid_t	token;			/* of the claim that ended */
 	int			joins_barrier;	/* 0: none */
+	GdGauge		was;			/* what it counts as */
+	GdGauge		is;
+	bool		cancelled;
 } InstanceEffects;
+
+/*
+ * gd_instance_gauge: what a row with these columns counts as in the statistics
+ * of its queue.
+ */
+GdGauge
+gd_instance_gauge(GdStatus status, bool blocked, TimestampTz eligible_at, TimestampTz updated_at)
+{
+	switch (status)
+	{
+		case GD_RUNNABLE:
+			if (blocked)
+				return GD_GAUGE_BLOCKED;
+			return eligible_at > updated_at ? GD_GAUGE_SCHEDULED : GD_GAUGE_READY;
+		case GD_EXECUTING:
+			return GD_GAUGE_EXECUTING;
+		case GD_AWAITING_SIGNAL:
+			return GD_GAUGE_AWAITING_SIGNAL;
+		case GD_AWAITING_CHILDREN:
+			return GD_GAUGE_AWAITING_CHILDREN;
+		default:
+			return GD_GAUGE_NONE;
+	}
+}
+
+/*
+ * instance_gauge_was: what the version that was locked or loaded counts as.
+ */
+static GdGauge
+instance_gauge_was(GdTable *table, TupleTableSlot *slot, GdStatus status)
+{
+	bool		not_blocked;
+
+	if (status != GD_RUNNABLE)
+		return gd_instance_gauge(status, false, 0, 0);
+	(void) gd_slot_value(table, slot, INST_BLOCKED_ON, &not_blocked);
+	return gd_instance_gauge(status, !not_blocked,
+							 DatumGetTimestampTz(gd_slot_datum(table, slot, INST_ELIGIBLE_AT)),
+							 DatumGetTimestampTz(gd_slot_datum(table, slot, INST_UPDATED_AT)));
+}
 
 /*
  * instance_transition: set the columns that follow from the change of status,
@@ -309,10 +353,14 @@ instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
 	else if (to == GD_AWAITING_SIGNAL && !GD_IS_NULL(row, INST_AWAIT_DEADLINE))
 		effects->due = DatumGetTimestampTz(GD_VALUE(row, INST_AWAIT_DEADLINE));
 	effects->runnable = to == GD_RUNNABLE && GD_IS_NULL(row, INST_BLOCKED_ON);
+	effects->was = instance_gauge_was(table, row->slot, from);
+	effects->is = gd_instance_gauge(to, !GD_IS_NULL(row, INST_BLOCKED_ON),
+									DatumGetTimestampTz(GD_VALUE(row, INST_ELIGIBLE_AT)), now);
 	gd_row_set(row, INST_UPDATED_AT, TimestampTzGetDatum(now));
 	if (from == to)
 		return;
 	effects->settled = to != GD_RUNNABLE && to != GD_EXECUTING;
+	effects->cancelled = to == GD_CANCELLED;
 
 	if (from == GD_EXECUTING)
 	{
@@ -373,9 +421,13 @@ instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
 static void
 instance_effects(GdRow *row, const InstanceEffects *effects, TimestampTz now)
 {
+	const text *queue = gd_instance_text(row, INST_QUEUE);
+
+	gd_stats_move(queue, effects->was, effects->is);
+	if (effects->cancelled)
+		gd_stats_count(queue, GD_COUNT_CANCELLED, 1);
 	if (effects->runnable)
 	{
-		const text *queue = gd_instance_text(row, INST_QUEUE);
 		GdPlace		place = gd_instance_place(row);
 
 		gd_cursor_runnable(queue, &place);

@@ -14,6 +14,7 @@
 
 #include "compat.h"
 #include "engine/cursor.h"
+#include "shmem/stats.h"
 #include "table.h"
 
 typedef enum GdFence
@@ -35,6 +36,8 @@ extern bool gd_instance_find_key(GdTable *instances, const text *key, int64 *id,
 extern void gd_instance_write(GdRow *row, TimestampTz now);
 extern bool gd_instance_try_write(GdRow *row, TimestampTz now);
 extern void gd_instance_to_runnable(GdRow *row, TimestampTz eligible_at);
+extern GdGauge gd_instance_gauge(GdStatus status, bool blocked, TimestampTz eligible_at,
+								 TimestampTz updated_at);
 extern bool gd_scope_has(ArrayType *scope, GdStatus status);
 
 static inline GdStatus

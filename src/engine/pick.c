@@ -33,6 +33,7 @@
 #include "engine/session.h"
 #include "events.h"
 #include "names.h"
+#include "shmem/stats.h"
 #include "shmem/wake.h"
 #include "token.h"
 
@@ -60,6 +61,8 @@ typedef struct Pick
 	int			njobs;
 	int			size;			/* of jobs */
 	int			marks_left;		/* rows that may still be blocked */
+	int			contended;		/* rows passed over since another transaction
+								 * is at their key */
 	Size		bytes;			/* of the jobs, where they go into one
 								 * document */
 } Pick;
@@ -132,8 +135,12 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 		pick_claim(pick, pick->row, false))
 		return;
 
-	if (gd_admit_busy(&pick->admission, pick->row) ||
-		gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
+	if (gd_admit_busy(&pick->admission, pick->row))
+	{
+		pick->contended++;
+		return;
+	}
+	if (gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
 		return;
 	result = gd_admit(&pick->admission, pick->row, &blocked_on);
 	if (result == GD_ADMIT)
@@ -144,6 +151,8 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 		gd_job_loader_refresh(&pick->loader);
 		(void) pick_claim(pick, pick->admission.head, true);
 	}
+	else if (result == GD_PASS)
+		pick->contended++;
 	if (result == GD_REFUSE || result == GD_ADMIT_HEAD)
 	{
 		gd_blocked_mark(pick->row, blocked_on, pick->now);
@@ -294,8 +303,15 @@ gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
 	gd_table_flush();
 
 	gd_jobs_sort(pick.jobs, pick.njobs);
+	gd_stats_count(request->queue, GD_COUNT_PICKS, 1);
+	gd_stats_count(request->queue, GD_COUNT_WANTED, request->batch);
+	gd_stats_count(request->queue, GD_COUNT_CLAIMS, pick.njobs);
+	gd_stats_count(request->queue, GD_COUNT_CONTENDED, pick.contended);
 	gd_event("pick.stop", "count=%d demand=%d queue=%s worker=%s", pick.njobs, request->batch,
 			 gd_event_value(request->queue), gd_event_value(request->worker));
+	if (pick.contended > 0)
+		gd_event("concurrency.contended", "count=%d queue=%s", pick.contended,
+				 gd_event_value(request->queue));
 	*jobs = pick.jobs;
 	return pick.njobs;
 }

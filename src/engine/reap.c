@@ -28,6 +28,7 @@ reap_row(GdRow *row, TimestampTz now)
 	int			crashes = gd_instance_int(row, INST_CRASHES);
 	GdMachine	machine = {0};
 
+	gd_stats_count(gd_instance_text(row, INST_QUEUE), GD_COUNT_REAPED, 1);
 	if (!GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT))
 	{
 		gd_instance_set_status(row, GD_CANCELLED);

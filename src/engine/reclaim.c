@@ -66,7 +66,7 @@ gd_reclaim(PG_FUNCTION_ARGS)
 		if (!reclaim_matches(&scan, queue, prefix) ||
 			gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
 			continue;
-		gd_release_row(row, now);
+		gd_release_row(row, now, GD_COUNT_RECLAIMED);
 		reclaimed++;
 	}
 	gd_scan_end(&scan);

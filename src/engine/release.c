@@ -19,14 +19,15 @@
 PG_FUNCTION_INFO_V1(gd_release);
 
 /*
- * gd_release_row: take a locked executing row out of its claim.
+ * gd_release_row: take a locked executing row out of its claim, and count it.
  */
 void
-gd_release_row(GdRow *row, TimestampTz now)
+gd_release_row(GdRow *row, TimestampTz now, GdCounter counter)
 {
 	gd_instance_set_status(row, GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT) ?
 						   GD_RUNNABLE : GD_CANCELLED);
 	gd_instance_write(row, now);
+	gd_stats_count(gd_instance_text(row, INST_QUEUE), counter, 1);
 }
 
 /*
@@ -54,7 +55,7 @@ gd_release(PG_FUNCTION_ARGS)
 
 		if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
 		{
-			gd_release_row(row, now);
+			gd_release_row(row, now, GD_COUNT_RELEASED);
 			released++;
 		}
 	}

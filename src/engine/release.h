@@ -9,8 +9,9 @@
 
 #include "datatype/timestamp.h"
 
+#include "shmem/stats.h"
 #include "table.h"
 
-extern void gd_release_row(GdRow *row, TimestampTz now);
+extern void gd_release_row(GdRow *row, TimestampTz now, GdCounter counter);
 
 #endif							/* GEN_DURABLE_RELEASE_H */

@@ -213,7 +213,7 @@ session_release(void)
 		GdFence		fence = gd_instance_fence(&by_id, row, &claim->token, false);
 
 		if (session_may_release(row, fence))
-			gd_release_row(row, now);
+			gd_release_row(row, now, GD_COUNT_RELEASED);
 	}
 	gd_scan_end(&by_id);
 	gd_row_free(row);

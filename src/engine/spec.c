@@ -11,8 +11,10 @@
 
 #include "clock.h"
 #include "engine/spec.h"
+#include "events.h"
 #include "json.h"
 #include "names.h"
+#include "shmem/stats.h"
 #include "table.h"
 
 typedef enum SpecKey
@@ -131,9 +133,14 @@ gd_limit_check(const text *rate_limit, double weight, GdFault *fault)
 	gd_table_close(configs);
 
 	if (!found)
+	{
+		gd_stats_count_now(NULL, GD_COUNT_RATE_UNKNOWN, 1);
+		gd_event("rate_limit.unknown", "count=1 key=%s name=%s", gd_event_value(rate_limit),
+				 gd_event_value(name));
 		return gd_fault(fault, GD_ERRCODE_NO_LIMIT,
 						"A rate limit must be configured before work can be put under it.",
 						"rate limit \"%s\" is not configured", text_to_cstring(name));
+	}
 	if (weight > capacity)
 		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
 						"weight %g is above %g, the burst of rate limit \"%s\"",

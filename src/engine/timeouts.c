@@ -37,6 +37,7 @@ gd_timeouts_pass(int max_rows)
 		gd_row_set_null(row, INST_AWAIT_DEADLINE);
 		gd_instance_to_runnable(row, now);
 		gd_instance_write(row, now);
+		gd_stats_count(gd_instance_text(row, INST_QUEUE), GD_COUNT_TIMEOUTS, 1);
 		fired++;
 	}
 	gd_scan_end(&scan);

@@ -47,6 +47,8 @@ INSERT INTO contract VALUES
   ('resume', 'queue text', 'void'),
   ('set_queue', 'name text, executors integer DEFAULT NULL::integer, concurrency integer DEFAULT NULL::integer, prefetch integer DEFAULT NULL::integer, min_demand integer DEFAULT NULL::integer, lease_ttl interval DEFAULT NULL::interval', 'void'),
   ('why', 'id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamp with time zone, OUT until timestamp with time zone, OUT held_by text, OUT ahead bigint', 'record'),
+  ('recount', '', 'bigint'),
+  ('queue_heads', 'OUT queue text, OUT oldest_due timestamp with time zone, OUT due_next timestamp with time zone', 'SETOF record'),
   ('grant_usage', 'role regrole, level text', 'void');
 SELECT results_eq(
   $$SELECT c.name, p.arguments, p.result FROM contract c

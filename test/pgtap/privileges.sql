@@ -35,8 +35,8 @@ INSERT INTO may VALUES
   ('release', '{worker,admin}'), ('children', '{worker,admin}'), ('inbox', '{worker,admin}'),
   ('next_step', '{worker,admin}'), ('retry', '{worker,admin}'), ('await_signal', '{worker,admin}'),
   ('schedule_children', '{worker,admin}'), ('done', '{worker,admin}'), ('stop', '{worker,admin}'), ('fail', '{worker,admin}'),
-  ('why', '{monitor,admin}'),
-  ('register_fsm', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'), ('pause', '{admin}'), ('resume', '{admin}'), ('set_queue', '{admin}'),
+  ('why', '{monitor,admin}'), ('queue_counters', '{monitor,admin}'), ('queue_heads', '{monitor,admin}'),
+  ('register_fsm', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('recount', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'), ('pause', '{admin}'), ('resume', '{admin}'), ('set_queue', '{admin}'),
   ('grant_usage', '{admin}');
 SELECT set_eq($$SELECT function FROM may$$, $$SELECT proname::text FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prorettype <> 'trigger'::regtype$$, 'the matrix has every function');
 SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prosecdef AND p.prorettype = 'trigger'::regtype$$,
@@ -144,6 +144,7 @@ SELECT is(pg_temp.as_role('gd_admin', $$SELECT gen_durable.cancel((SELECT id FRO
 SELECT is(pg_temp.as_role('gd_admin', $$SELECT gen_durable.revive((SELECT id FROM tokens))$$), 'ok', 'admin: revive');
 SELECT is(pg_temp.as_role('gd_admin', $$SELECT reaped FROM gen_durable.tick()$$), '0', 'admin: tick');
 SELECT is(pg_temp.as_role('gd_admin', $$SELECT gen_durable.gc('0') IS NOT NULL$$), 'true', 'admin: gc');
+SELECT is(pg_temp.as_role('gd_monitor', $$SELECT count(*) > 0 FROM gen_durable.stats$$), 'true', 'monitor: stats');
 SELECT is(pg_temp.as_role('gd_monitor', $$SELECT status FROM gen_durable.why((SELECT id FROM tokens))$$), 'runnable', 'monitor: why');
 
 -- Machines belong to their owners: roles of any level that have been given register_fsm.
