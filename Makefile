@@ -27,7 +27,9 @@ OBJS = \
 	src/bgw/ddl.o \
 	src/bgw/launcher.o \
 	src/bgw/maintainer.o \
+	src/bgw/scheduler.o \
 	src/bgw/vacuum.o \
+	src/bgw/work.o \
 	src/engine/admit.o \
 	src/engine/await.o \
 	src/engine/blocked.o \
@@ -38,6 +40,7 @@ OBJS = \
 	src/engine/constructors.o \
 	src/engine/cursor.o \
 	src/engine/due.o \
+	src/engine/duerows.o \
 	src/engine/effects.o \
 	src/engine/gc.o \
 	src/engine/heartbeat.o \
@@ -66,6 +69,7 @@ OBJS = \
 	src/shmem/databases.o \
 	src/shmem/shmem.o \
 	src/shmem/stats.o \
+	src/shmem/timers.o \
 	src/shmem/wake.o
 
 # The extension's SQL, by topic, in the order in which it must run.

@@ -2,15 +2,16 @@
  * ddl.c
  *		Commands that the background processes must hear of, or make way for.
  *
- * CREATE, ALTER and DROP EXTENSION: the database's process is asked to look,
+ * CREATE, ALTER and DROP EXTENSION: the database's processes are asked to look,
  * at commit, and not at all on rollback.
  *
  * DROP DATABASE, CREATE DATABASE ... TEMPLATE, ALTER DATABASE RENAME and SET
- * TABLESPACE need the database without sessions: its process is stopped, with
- * its answer, before the command, and held back until the transaction ends.
- * Then the launcher starts it again, if there is still something to start.
+ * TABLESPACE need the database without sessions: its processes are stopped,
+ * with their answer, before the command, and held back until the transaction
+ * ends.  Then the launcher starts them again, if there is still something to
+ * start.
  *
- * ALTER DATABASE SET and RESET: the process begins anew with the settings.
+ * ALTER DATABASE SET and RESET: the processes begin anew with the settings.
  */
 #include "postgres.h"
 
@@ -35,7 +36,7 @@
 #include "compat.h"
 #include "shmem/databases.h"
 
-/* A process that has not ended by itself after so long is told by SIGTERM. */
+/* Processes that have not ended by themselves after so long are told by SIGTERM. */
 #define POLITE_MS 3000
 
 /* So long the command waits in all; then it must see for itself. */
@@ -51,22 +52,24 @@ static Oid	restart = InvalidOid;	/* at commit */
 static List *held = NIL;		/* in any case; in TopMemoryContext */
 
 /*
- * ddl_wait: until the process of a held database has ended.
+ * ddl_wait: until the processes of a held database have ended.
  */
 static void
 ddl_wait(Oid database)
 {
 	TimestampTz start = GetCurrentTimestamp();
 	bool		told = false;
-	pid_t		pid;
+	pid_t		pids[GD_NPROCESSES];
 
-	while (!gd_database_is_quiet(database, &pid))
+	while (!gd_database_is_quiet(database, pids))
 	{
 		TimestampTz now = GetCurrentTimestamp();
 
-		if (!told && pid != 0 && TimestampDifferenceExceeds(start, now, POLITE_MS))
+		if (!told && TimestampDifferenceExceeds(start, now, POLITE_MS))
 		{
-			kill(pid, SIGTERM);
+			for (int k = 0; k < GD_NPROCESSES; k++)
+				if (pids[k] != 0)
+					kill(pids[k], SIGTERM);
 			told = true;
 		}
 		if (TimestampDifferenceExceeds(start, now, PATIENCE_MS))
@@ -79,7 +82,7 @@ ddl_wait(Oid database)
 }
 
 /*
- * ddl_hold: stop the process of a database that the user may command.
+ * ddl_hold: stop the processes of a database that the user may command.
  */
 static void
 ddl_hold(const char *name)

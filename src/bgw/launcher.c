@@ -1,6 +1,6 @@
 /*
  * launcher.c
- *		The launcher: starts and restarts the process of each database.
+ *		The launcher: starts and restarts the processes of each database.
  *
  * It is connected to no database, so it cannot see who has the extension: the
  * process that it starts looks, and ends where there is nothing to do.  All
@@ -32,10 +32,20 @@
 #include "shmem/stats.h"
 
 #define LAUNCHER_TYPE "gen_durable launcher"
-#define MAINTAINER_TYPE "gen_durable maintainer"
 
 /* So long it waits for a worker slot before it asks again. */
 #define NO_SLOT_MS 1000
+
+/* By GdProcess. */
+static const struct
+{
+	const char *name;
+	const char *type;
+	const char *function;
+}			kinds[GD_NPROCESSES] = {
+	[GD_MAINTAINER] = {"maintainer", "gen_durable maintainer", "gd_maintainer_main"},
+	[GD_SCHEDULER] = {"scheduler", "gen_durable scheduler", "gd_scheduler_main"},
+};
 
 /* A launch that has been registered and may not have begun. */
 typedef struct Registered
@@ -130,13 +140,13 @@ launcher_register(const GdLaunch *launch)
 	MemoryContext old;
 	bool		done;
 
-	snprintf(worker.bgw_name, BGW_MAXLEN, "%s for database %u", MAINTAINER_TYPE, launch->database);
-	strlcpy(worker.bgw_type, MAINTAINER_TYPE, BGW_MAXLEN);
+	snprintf(worker.bgw_name, BGW_MAXLEN, "%s for database %u", kinds[launch->process].type, launch->database);
+	strlcpy(worker.bgw_type, kinds[launch->process].type, BGW_MAXLEN);
 	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	strlcpy(worker.bgw_library_name, "gen_durable", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "gd_maintainer_main", sizeof(worker.bgw_function_name));
+	strlcpy(worker.bgw_function_name, kinds[launch->process].function, sizeof(worker.bgw_function_name));
 	worker.bgw_main_arg = Int32GetDatum(launch->slot);
 	memcpy(worker.bgw_extra, &launch->generation, sizeof(launch->generation));
 	worker.bgw_notify_pid = MyProcPid;
@@ -175,9 +185,9 @@ launcher_start(const GdLaunch *launch, TimestampTz now)
 		gd_database_unlaunch(launch, now + NO_SLOT_MS * INT64CONST(1000));
 		if (!said_no_worker)
 			ereport(LOG,
-					(errmsg("gen_durable found no free worker slot for its maintainer of database %u",
-							launch->database),
-					 errhint("Raise max_worker_processes above %d: one for the launcher, and one for each database with the extension, besides what else needs them. It is tried again until a slot is free.",
+					(errmsg("gen_durable found no free worker slot for its %s of database %u",
+							kinds[launch->process].name, launch->database),
+					 errhint("Raise max_worker_processes above %d: one for the launcher, and two for each database with the extension, besides what else needs them. It is tried again until a slot is free.",
 							 max_worker_processes)));
 		said_no_worker = true;
 	}

@@ -13,23 +13,8 @@
  */
 #include "postgres.h"
 
-#include "access/genam.h"
-#include "access/htup_details.h"
-#include "access/table.h"
-#include "access/xact.h"
-#include "catalog/indexing.h"
-#include "catalog/pg_extension.h"
-#include "commands/dbcommands.h"
-#include "miscadmin.h"
-#include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "storage/ipc.h"
-#include "storage/lmgr.h"
-#include "utils/builtins.h"
-#include "utils/fmgroids.h"
-#include "utils/guc.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "bgw/bgw.h"
@@ -37,14 +22,9 @@
 #include "clock.h"
 #include "engine/blocked.h"
 #include "engine/census.h"
-#include "engine/effects.h"
 #include "engine/maintenance.h"
 #include "guc.h"
-#include "shmem/databases.h"
 #include "table.h"
-#include "version.h"
-
-#define EXTENSION_NAME "gen_durable"
 
 /* How much one pass does at most. */
 #define PASS_ROWS 1000
@@ -64,16 +44,6 @@
 
 #define MS INT64CONST(1000)
 
-typedef enum Found
-{
-	FOUND_NOTHING,
-	FOUND_OTHER_VERSION,
-	FOUND_EXTENSION
-} Found;
-
-/* One pass; returns how much it did. */
-typedef int64 (*Pass) (void);
-
 /* What makes a pass due. */
 typedef enum When
 {
@@ -83,7 +53,6 @@ typedef enum When
 } When;
 
 static GdLaunch launch;
-static bool said_version = false;	/* since the versions last agreed */
 
 /* What the last look at the tables found to be due next. */
 static TimestampTz next_due;
@@ -95,117 +64,20 @@ static TimestampTz last_census = 0;
 static bool counted = false;	/* the last census was complete */
 static int64 census_rest = 0;	/* after a long one, microseconds */
 
-/*
- * maintainer_read: the extension's row as it is now.
- */
-static Oid
-maintainer_read(Oid *owner, char **version)
-{
-	Relation	rel = table_open(ExtensionRelationId, AccessShareLock);
-	ScanKeyData key;
-	SysScanDesc scan;
-	HeapTuple	tuple;
-	Oid			extension = InvalidOid;
-
-	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ,
-				CStringGetDatum(EXTENSION_NAME));
-	scan = systable_beginscan(rel, ExtensionNameIndexId, true, NULL, 1, &key);
-	tuple = systable_getnext(scan);
-	if (HeapTupleIsValid(tuple))
-	{
-		bool		isnull;
-		Datum		extversion = heap_getattr(tuple, Anum_pg_extension_extversion,
-											  RelationGetDescr(rel), &isnull);
-
-		extension = ((Form_pg_extension) GETSTRUCT(tuple))->oid;
-		*owner = ((Form_pg_extension) GETSTRUCT(tuple))->extowner;
-		*version = TextDatumGetCString(extversion);
-	}
-	systable_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return extension;
-}
-
-/*
- * maintainer_look: is the extension here, in the library's version?  If so it
- * stays locked against DROP and UPDATE until the transaction ends.
- */
-static Found
-maintainer_look(Oid *owner, char **version)
-{
-	Oid			extension = maintainer_read(owner, version);
-
-	if (!OidIsValid(extension))
-		return FOUND_NOTHING;
-	LockDatabaseObject(ExtensionRelationId, extension, 0, AccessShareLock);
-	if (maintainer_read(owner, version) != extension)
-		return FOUND_NOTHING;
-	return strcmp(*version, GD_VERSION) == 0 ? FOUND_EXTENSION : FOUND_OTHER_VERSION;
-}
-
-/*
- * maintainer_say_version: once, until the versions agree.
- */
-static void
-maintainer_say_version(Found found, const char *version)
-{
-	if (found == FOUND_OTHER_VERSION && !said_version)
-		ereport(LOG,
-				(errmsg("gen_durable does no maintenance in database \"%s\": its version there is %s, and the library's is %s",
-						get_database_name(MyDatabaseId), version, GD_VERSION),
-				 errhint("Run ALTER EXTENSION gen_durable UPDATE there, or restart the server if the library was replaced.")));
-	said_version = found == FOUND_OTHER_VERSION;
-}
-
-/*
- * maintainer_run: one pass in a transaction of its own, if the extension is
- * here; done is what the pass returned.
- */
-static Found
-maintainer_run(Pass pass, int64 *done)
-{
-	Oid			owner;
-	Oid			save_user;
-	int			save_context;
-	char	   *version;
-	Found		found;
-
-	*done = 0;
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	pgstat_report_activity(STATE_RUNNING, "gen_durable maintenance");
-	PushActiveSnapshot(GetTransactionSnapshot());
-	found = maintainer_look(&owner, &version);
-	maintainer_say_version(found, version);
-	if (found == FOUND_EXTENSION)
-	{
-		GetUserIdAndSecContext(&save_user, &save_context);
-		SetUserIdAndSecContext(owner, save_context | SECURITY_LOCAL_USERID_CHANGE);
-		*done = pass();
-		gd_effects_apply();
-		SetUserIdAndSecContext(save_user, save_context);
-	}
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	pgstat_report_stat(true);
-	pgstat_report_activity(STATE_IDLE, NULL);
-	return found;
-}
-
 static int64
-pass_reap(void)
+pass_reap(void *arg)
 {
 	return gd_reap_pass(PASS_ROWS);
 }
 
 static int64
-pass_timeouts(void)
+pass_timeouts(void *arg)
 {
 	return gd_timeouts_pass(PASS_ROWS);
 }
 
 static int64
-pass_blocked(void)
+pass_blocked(void *arg)
 {
 	GdTable    *instances = gd_table_open(GD_INSTANCES);
 	int			promoted = gd_blocked_recheck(instances, PASS_KEYS, gd_now());
@@ -215,7 +87,7 @@ pass_blocked(void)
 }
 
 static int64
-pass_gc(void)
+pass_gc(void *arg)
 {
 	return gd_gc_all(gd_interval_from_ms(gd_gc_retention * 1000.0), gd_gc_batch);
 }
@@ -230,7 +102,7 @@ census_give_up(void)
  * pass_census: a long one is made more seldom.
  */
 static int64
-pass_census(void)
+pass_census(void *arg)
 {
 	TimestampTz start = GetCurrentTimestamp();
 
@@ -276,7 +148,7 @@ first_of(GdTable *instances, GdIndexId index, int column)
 }
 
 static int64
-pass_next_due(void)
+pass_next_due(void *arg)
 {
 	GdTable    *instances = gd_table_open(GD_INSTANCES);
 	TimestampTz lease = first_of(instances, GD_INSTANCES_LEASE, INST_LEASE_EXPIRES_AT);
@@ -292,13 +164,13 @@ pass_next_due(void)
 /*
  * maintainer_work: all passes that are due.  more: a pass came to its bound.
  */
-static Found
+static GdFound
 maintainer_work(TimestampTz now, int64 *done, bool *more)
 {
 	static const int pass_rows = PASS_ROWS;
 	static const struct
 	{
-		Pass		pass;
+		GdPass		pass;
 		When		when;
 		const int  *bound;		/* it did as much: there may be more */
 	}			passes[] = {
@@ -315,20 +187,18 @@ maintainer_work(TimestampTz now, int64 *done, bool *more)
 	for (int i = 0; i < lengthof(passes); i++)
 	{
 		int64		n;
-		Found		found;
+		GdFound		found;
 
 		if (maintainer_due(passes[i].when) > now)
 			continue;
-		found = maintainer_run(passes[i].pass, &n);
-		if (found != FOUND_EXTENSION)
+		found = gd_work_run(passes[i].pass, NULL, &n);
+		if (found != GD_FOUND_EXTENSION)
 			return found;
 		*done += n;
 		*more |= passes[i].bound && n >= *passes[i].bound;
-		gd_bgw_interrupts(1);
-		if (gd_database_must_stop(&launch))
-			proc_exit(0);
+		gd_work_interrupts();
 	}
-	return FOUND_EXTENSION;
+	return GD_FOUND_EXTENSION;
 }
 
 /*
@@ -363,52 +233,33 @@ maintainer_leave(int code, Datum arg)
 	gd_vacuum_stop();
 }
 
-static void
-maintainer_exit(int code, Datum arg)
-{
-	gd_database_detach(&launch, code != 0);
-}
-
 void
 gd_maintainer_main(Datum arg)
 {
 	bool		more;
 	int			retries = 0;
 
-	launch.slot = DatumGetInt32(arg);
-	memcpy(&launch.generation, MyBgworkerEntry->bgw_extra, sizeof(launch.generation));
-
-	/*
-	 * Registered before the connection, so it runs after the process has left
-	 * the list of the database's sessions: who waits for that may go on.
-	 */
-	on_shmem_exit(maintainer_exit, (Datum) 0);
+	gd_work_begin(GD_MAINTAINER, arg, &launch);
 	before_shmem_exit(maintainer_leave, (Datum) 0);
-	if (!gd_database_attach(&launch))
-		proc_exit(0);
-	gd_bgw_begin();
-	gd_bgw_connect(launch.database);
 	for (;;)
 	{
 		uint32		requests = gd_database_requests(&launch);
 		TimestampTz now = GetCurrentTimestamp();
 		TimestampTz wake_at;
-		Found		found = FOUND_NOTHING;
+		GdFound		found = GD_FOUND_NOTHING;
 		int64		done = 0;
 
-		gd_bgw_interrupts(1);
-		if (gd_database_must_stop(&launch))
-			proc_exit(0);
-
+		gd_work_interrupts();
 		gd_database_due_reset(&launch);
 		if (gd_enabled)
 			found = maintainer_work(now, &done, &more);
-		if (found == FOUND_NOTHING)
+		if (found == GD_FOUND_NOTHING)
 		{
 			gd_database_unwanted(&launch, requests);
 			proc_exit(0);
 		}
-		if (found == FOUND_OTHER_VERSION)
+		gd_database_want(&launch, GD_SCHEDULER);
+		if (found == GD_FOUND_OTHER_VERSION)
 			wake_at = DT_NOEND;
 		else if (more)
 			continue;

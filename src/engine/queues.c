@@ -45,20 +45,21 @@ queue_find(GdScan *by_name, GdTable *queues, const text *name)
 }
 
 /*
- * queue_slot_paused: does the row say that the queue is paused now?  A pause
- * that has come to its end needs nobody to write that down.
+ * queue_slot_paused: does the row say that the queue is paused now, and until
+ * when?  A pause that has come to its end needs nobody to write that down.
  */
 static bool
-queue_slot_paused(GdTable *queues, TupleTableSlot *slot, TimestampTz now)
+queue_slot_paused(GdTable *queues, TupleTableSlot *slot, TimestampTz now, TimestampTz *until)
 {
 	bool		isnull;
-	Datum		until;
+	Datum		value;
 
 	(void) gd_slot_value(queues, slot, QUEUE_PAUSED_AT, &isnull);
 	if (isnull)
 		return false;
-	until = gd_slot_value(queues, slot, QUEUE_PAUSED_UNTIL, &isnull);
-	return isnull || DatumGetTimestampTz(until) > now;
+	value = gd_slot_value(queues, slot, QUEUE_PAUSED_UNTIL, &isnull);
+	*until = isnull ? DT_NOEND : DatumGetTimestampTz(value);
+	return *until > now;
 }
 
 /*
@@ -78,7 +79,7 @@ gd_queue_read(const text *name, TimestampTz now, GdQueue *queue)
 
 		if (!isnull)
 			queue->lease_ttl = *DatumGetIntervalP(ttl);
-		queue->paused = queue_slot_paused(queues, by_name.slot, now);
+		queue->paused = queue_slot_paused(queues, by_name.slot, now, &queue->paused_until);
 	}
 	if (isnull)
 		queue->lease_ttl = *gd_interval_from_ms(gd_lease_ttl);
@@ -153,6 +154,7 @@ gd_pause(PG_FUNCTION_ARGS)
 {
 	text	   *name = gd_arg_name(fcinfo, 0, "queue");
 	TimestampTz now = gd_now();
+	TimestampTz until;
 	GdTable    *queues;
 	GdRow	   *row;
 	bool		found;
@@ -162,7 +164,7 @@ gd_pause(PG_FUNCTION_ARGS)
 		gd_check_finite_time("until", PG_GETARG_TIMESTAMPTZ(1), NULL);
 
 	found = queue_lock(name, &queues, &row);
-	if (!found || !queue_slot_paused(queues, row->slot, now))
+	if (!found || !queue_slot_paused(queues, row->slot, now, &until))
 		gd_row_set(row, QUEUE_PAUSED_AT, TimestampTzGetDatum(now));
 	if (PG_ARGISNULL(1))
 		gd_row_set_null(row, QUEUE_PAUSED_UNTIL);

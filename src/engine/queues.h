@@ -17,6 +17,8 @@ typedef struct GdQueue
 {
 	Interval	lease_ttl;		/* how long a claim lasts */
 	bool		paused;			/* nothing is handed out */
+	TimestampTz paused_until;	/* where it is paused: DT_NOEND, until it is
+								 * resumed */
 } GdQueue;
 
 extern void gd_queue_read(const text *name, TimestampTz now, GdQueue *queue);

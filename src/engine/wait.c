@@ -30,6 +30,7 @@
 #include "engine/queues.h"
 #include "names.h"
 #include "shmem/shmem.h"
+#include "shmem/timers.h"
 #include "shmem/wake.h"
 
 /*
@@ -47,7 +48,7 @@ typedef struct Wait
 	int			nqueues;
 	TimestampTz deadline;
 	bool		woken;			/* since the last look */
-	TimestampTz next;			/* when there can be work without a wake-up */
+	TimestampTz next;			/* when to look again without a wake-up */
 } Wait;
 
 /* Until when this session passes over rows with a concurrency key. */
@@ -83,12 +84,15 @@ wait_counts(Wait *wait, GdScan *scan, TimestampTz now)
 
 /*
  * wait_look_queue: has a queue work?  As a pick, it looks at each priority's
- * rows only as far as they are due.
+ * rows only as far as they are due; due is when the next one is.
  */
 static bool
-wait_look_queue(Wait *wait, GdScan *scan, const text *queue, TimestampTz now)
+wait_look_queue(Wait *wait, GdScan *scan, const text *queue, TimestampTz now,
+				TimestampTz *due)
 {
 	int			priority = PG_INT16_MIN;
+
+	*due = DT_NOEND;
 
 	while (priority <= PG_INT16_MAX)
 	{
@@ -107,7 +111,7 @@ wait_look_queue(Wait *wait, GdScan *scan, const text *queue, TimestampTz now)
 															INST_ELIGIBLE_AT));
 			if (eligible_at > now)
 			{
-				wait->next = Min(wait->next, eligible_at);
+				*due = Min(*due, eligible_at);
 				priority = DatumGetInt16(gd_slot_datum(scan->table, scan->slot,
 													   INST_PRIORITY)) + 1;
 				break;
@@ -117,6 +121,20 @@ wait_look_queue(Wait *wait, GdScan *scan, const text *queue, TimestampTz now)
 		}
 	}
 	return false;
+}
+
+/*
+ * wait_until_due: a queue has work at an instant.  The scheduler wakes as many
+ * of its waiters as there is work for; a waiter of very many queues cannot be
+ * woken for one of them, and keeps its own time.
+ */
+static void
+wait_until_due(Wait *wait, const text *queue, TimestampTz due)
+{
+	if (due == DT_NOEND || due >= wait->next)
+		return;
+	if (!gd_wake_is_precise(wait->nqueues) || !gd_timer_set(queue, due))
+		wait->next = due;
 }
 
 /*
@@ -135,8 +153,21 @@ wait_look(Wait *wait)
 	instances = gd_table_open_read(GD_INSTANCES);
 	gd_scan_begin(&scan, instances, GD_INSTANCES_PICK);
 	for (int i = 0; i < wait->nqueues && !found; i++)
-		found = wait_look_queue(wait, &scan, wait->queues[i], now) &&
-			!gd_queue_paused(wait->queues[i], now);
+	{
+		const text *queue = wait->queues[i];
+		TimestampTz due;
+		GdQueue		settings;
+
+		found = wait_look_queue(wait, &scan, queue, now, &due);
+		if (found)
+		{
+			gd_queue_read(queue, now, &settings);
+			found = !settings.paused;
+			due = settings.paused_until;
+		}
+		if (!found)
+			wait_until_due(wait, queue, due);
+	}
 	gd_scan_end(&scan);
 	gd_table_close(instances);
 	PopActiveSnapshot();

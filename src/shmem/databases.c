@@ -1,16 +1,19 @@
 /*
  * databases.c
- *		The databases that have, or may have, a process of the extension: what
+ *		The databases that have, or may have, processes of the extension: what
  *		the launcher, the processes and all backends tell each other.
  *
- * A slot belongs to one database while its process runs, is wanted, or is
- * held back by a command.  src/bgw/README.md has the states.
+ * A slot belongs to one database while a process of it runs, is wanted, or is
+ * held back by a command.  Of each kind of process there is one a database,
+ * and all kinds live alike.  Who asks for a look at a database wants its
+ * maintainer only, which finds out whether the others are wanted.
+ * src/bgw/README.md has the states.
  *
  * Locks: everything is under one spinlock, which is held for straight-line
  * code over the few slots, but for the atomics: the database of a slot, which
- * is written under the lock and read without, and the instant that its process
- * knows of, which committing backends lower.  Reading a slot just as it passes
- * to another database costs a wake-up for nothing.
+ * is written under the lock and read without, and the instant that its
+ * maintainer knows of, which committing backends lower.  Reading a slot just as
+ * it passes to another database costs a wake-up for nothing.
  */
 #include "postgres.h"
 
@@ -44,23 +47,28 @@ typedef enum ProcessState
 	PROCESS_RUNNING
 } ProcessState;
 
-typedef struct Database
+typedef struct Process
 {
-	pg_atomic_uint32 database;	/* InvalidOid: the slot is free */
-	pg_atomic_uint64 due;		/* the next instant its process knows of */
-
-	/* Under the lock: */
 	ProcessState state;
 	uint32		generation;		/* of its last launch */
 	int			procno;			/* of the running process, or NO_PROC */
 	pid_t		pid;
 	bool		wanted;			/* launch it whenever it does not run */
 	bool		stop;			/* it is to end, and be launched again */
-	int			holders;		/* commands that need it away */
-	uint32		requests;		/* how often somebody asked to look */
 	int			failures;		/* in a row */
 	TimestampTz launched_at;
 	TimestampTz not_before;		/* of the next launch */
+} Process;
+
+typedef struct Database
+{
+	pg_atomic_uint32 database;	/* InvalidOid: the slot is free */
+	pg_atomic_uint64 due;		/* the next instant its maintainer knows of */
+
+	/* Under the lock: */
+	int			holders;		/* commands that need it without processes */
+	uint32		requests;		/* how often somebody asked to look */
+	Process		processes[GD_NPROCESSES];
 } Database;
 
 typedef struct Databases
@@ -92,7 +100,8 @@ gd_databases_attach(void *start, bool first)
 	{
 		pg_atomic_init_u32(&databases->slots[i].database, InvalidOid);
 		pg_atomic_init_u64(&databases->slots[i].due, (uint64) DT_NOEND);
-		databases->slots[i].procno = NO_PROC;
+		for (int k = 0; k < GD_NPROCESSES; k++)
+			databases->slots[i].processes[k].procno = NO_PROC;
 	}
 }
 
@@ -101,6 +110,31 @@ wake(int procno)
 {
 	if (procno != NO_PROC)
 		SetLatch(&ProcGlobal->allProcs[procno].procLatch);
+}
+
+/* Who is to be woken once the lock is released. */
+typedef struct ToWake
+{
+	int			procs[GD_NPROCESSES + 1];
+} ToWake;
+
+/*
+ * wake_note: note the launcher, and a slot's processes if there is a slot.
+ * With the lock held.
+ */
+static void
+wake_note(ToWake *to_wake, const Database *slot)
+{
+	for (int k = 0; k < GD_NPROCESSES; k++)
+		to_wake->procs[k] = slot ? slot->processes[k].procno : NO_PROC;
+	to_wake->procs[GD_NPROCESSES] = databases->launcher;
+}
+
+static void
+wake_noted(const ToWake *to_wake)
+{
+	for (int k = 0; k <= GD_NPROCESSES; k++)
+		wake(to_wake->procs[k]);
 }
 
 /*
@@ -128,9 +162,15 @@ database_slot_or_new(Oid database)
 	slot = database_slot(InvalidOid);
 	if (slot)
 	{
-		slot->wanted = slot->stop = false;
-		slot->holders = slot->failures = 0;
-		slot->not_before = 0;
+		slot->holders = 0;
+		for (int k = 0; k < GD_NPROCESSES; k++)
+		{
+			Process    *process = &slot->processes[k];
+
+			process->wanted = process->stop = false;
+			process->failures = 0;
+			process->not_before = 0;
+		}
 		pg_atomic_write_u32(&slot->database, database);
 	}
 	return slot;
@@ -142,48 +182,72 @@ database_slot_or_new(Oid database)
 static void
 database_settle(Database *slot)
 {
-	if (slot->state == PROCESS_NONE && !slot->wanted && slot->holders == 0)
+	bool		needed = slot->holders > 0;
+
+	for (int k = 0; k < GD_NPROCESSES; k++)
+		needed |= slot->processes[k].state != PROCESS_NONE || slot->processes[k].wanted;
+	if (!needed)
 		pg_atomic_write_u32(&slot->database, InvalidOid);
 }
 
-/* The slot of a launch if it is still that launch's.  With the lock held. */
-static Database *
-database_of(const GdLaunch *launch)
+/* The process of a launch if it is still that launch's.  With the lock held. */
+static Process *
+process_of(const GdLaunch *launch)
 {
-	Database   *slot = &databases->slots[launch->slot];
+	Process    *process = &databases->slots[launch->slot].processes[launch->process];
 
-	return slot->generation == launch->generation ? slot : NULL;
+	return process->generation == launch->generation ? process : NULL;
 }
 
 /*
  * gd_database_request: a process is to look at a database: it is launched, or
- * woken, or, with restart, ended and launched again.  False if there is no
- * slot for it.  Safe in a commit callback.
+ * woken, or, with restart, ended and launched again, as the database's other
+ * processes are.  False if there is no slot for it.  Safe in a commit callback.
  */
 bool
 gd_database_request(Oid database, bool restart)
 {
 	Database   *slot;
-	int			launcher;
-	int			procno = NO_PROC;
+	ToWake		to_wake;
 
 	SpinLockAcquire(&databases->lock);
 	slot = database_slot_or_new(database);
 	if (slot)
 	{
-		slot->wanted = true;
 		slot->requests++;
-		slot->failures = 0;
-		slot->not_before = 0;
-		if (restart)
-			slot->stop = true;
-		procno = slot->procno;
+		slot->processes[GD_MAINTAINER].wanted = true;
+		for (int k = 0; k < GD_NPROCESSES; k++)
+		{
+			slot->processes[k].failures = 0;
+			slot->processes[k].not_before = 0;
+			slot->processes[k].stop |= restart;
+		}
 	}
+	wake_note(&to_wake, slot);
+	SpinLockRelease(&databases->lock);
+	wake_noted(&to_wake);
+	return slot != NULL;
+}
+
+/*
+ * gd_database_want: this process has found that another of its database has
+ * something to do.
+ */
+void
+gd_database_want(const GdLaunch *launch, GdProcess wanted)
+{
+	Process    *process = &databases->slots[launch->slot].processes[wanted];
+	int			launcher;
+	bool		news;
+
+	SpinLockAcquire(&databases->lock);
+	news = process_of(launch) && !process->wanted;
+	if (news)
+		process->wanted = true;
 	launcher = databases->launcher;
 	SpinLockRelease(&databases->lock);
-	wake(procno);
-	wake(launcher);
-	return slot != NULL;
+	if (news)
+		wake(launcher);
 }
 
 /*
@@ -204,24 +268,22 @@ gd_databases_rescan(void)
 
 /*
  * gd_database_hold: keep a database free of processes until unhold; tells the
- * running one to end.  False if there is no slot left, in which case none
+ * running ones to end.  False if there is no slot left, in which case none
  * runs.
  */
 bool
 gd_database_hold(Oid database)
 {
 	Database   *slot;
-	int			procno = NO_PROC;
+	ToWake		to_wake;
 
 	SpinLockAcquire(&databases->lock);
 	slot = database_slot_or_new(database);
 	if (slot)
-	{
 		slot->holders++;
-		procno = slot->procno;
-	}
+	wake_note(&to_wake, slot);
 	SpinLockRelease(&databases->lock);
-	wake(procno);
+	wake_noted(&to_wake);
 	return slot != NULL;
 }
 
@@ -248,20 +310,82 @@ gd_database_unhold(Oid database)
 
 /*
  * gd_database_is_quiet: does no process of ours have to do with a database?
- * Else pid is the process, or 0 if it has not begun.
+ * pids are those that run, and 0.
  */
 bool
-gd_database_is_quiet(Oid database, pid_t *pid)
+gd_database_is_quiet(Oid database, pid_t pids[GD_NPROCESSES])
 {
 	Database   *slot;
-	bool		quiet;
+	bool		quiet = true;
 
+	memset(pids, 0, sizeof(pid_t) * GD_NPROCESSES);
 	SpinLockAcquire(&databases->lock);
 	slot = database_slot(database);
-	quiet = slot == NULL || slot->state == PROCESS_NONE;
-	*pid = quiet ? 0 : slot->pid;
+	for (int k = 0; slot && k < GD_NPROCESSES; k++)
+	{
+		if (slot->processes[k].state == PROCESS_NONE)
+			continue;
+		quiet = false;
+		pids[k] = slot->processes[k].pid;
+	}
 	SpinLockRelease(&databases->lock);
 	return quiet;
+}
+
+/*
+ * database_mine: the slot of this session's database, or NULL.
+ */
+static Database *
+database_mine(void)
+{
+	static int	mine = 0;
+	Database   *slot = &databases->slots[mine];
+
+	if (pg_atomic_read_u32(&slot->database) != MyDatabaseId)
+	{
+		slot = database_slot(MyDatabaseId);
+		if (slot)
+			mine = slot - databases->slots;
+	}
+	return slot;
+}
+
+/*
+ * database_tell: wake a process of a slot, if it runs.
+ */
+static void
+database_tell(Database *slot, GdProcess process)
+{
+	int			procno;
+
+	SpinLockAcquire(&databases->lock);
+	procno = slot->processes[process].procno;
+	SpinLockRelease(&databases->lock);
+	wake(procno);
+}
+
+/*
+ * gd_database_has: does this database have a process of a kind just now?
+ */
+bool
+gd_database_has(GdProcess process)
+{
+	Database   *slot = database_mine();
+
+	return slot && slot->processes[process].procno != NO_PROC;
+}
+
+/*
+ * gd_database_tell: wake a process of this database, if it runs.  Safe in a
+ * commit callback.
+ */
+void
+gd_database_tell(GdProcess process)
+{
+	Database   *slot = database_mine();
+
+	if (slot)
+		database_tell(slot, process);
 }
 
 /*
@@ -282,30 +406,16 @@ due_lower(Database *slot, TimestampTz due, TimestampTz *known)
 
 /*
  * gd_database_due: something of this database is due at an instant; wakes the
- * process if it did not know of one as early.  Safe in a commit callback.
+ * maintainer if it did not know of one as early.  Safe in a commit callback.
  */
 void
 gd_database_due(TimestampTz due)
 {
-	static int	mine = 0;
-	Database   *slot = &databases->slots[mine];
+	Database   *slot = database_mine();
 	TimestampTz known;
-	int			procno;
 
-	if (pg_atomic_read_u32(&slot->database) != MyDatabaseId)
-	{
-		slot = database_slot(MyDatabaseId);
-		if (slot == NULL)
-			return;
-		mine = slot - databases->slots;
-	}
-	if (!due_lower(slot, due, &known))
-		return;
-
-	SpinLockAcquire(&databases->lock);
-	procno = slot->procno;
-	SpinLockRelease(&databases->lock);
-	wake(procno);
+	if (slot && due_lower(slot, due, &known))
+		database_tell(slot, GD_MAINTAINER);
 }
 
 /*
@@ -320,14 +430,16 @@ gd_launcher_attach(void)
 	databases->launcher = gd_my_procno();
 	for (int i = 0; i < gd_max_databases; i++)
 	{
-		Database   *slot = &databases->slots[i];
-
-		if (slot->state == PROCESS_STARTING)
+		for (int k = 0; k < GD_NPROCESSES; k++)
 		{
-			slot->state = PROCESS_NONE;
-			slot->generation++;
-			database_settle(slot);
+			Process    *process = &databases->slots[i].processes[k];
+
+			if (process->state != PROCESS_STARTING)
+				continue;
+			process->state = PROCESS_NONE;
+			process->generation++;
 		}
+		database_settle(&databases->slots[i]);
 	}
 	SpinLockRelease(&databases->lock);
 }
@@ -353,8 +465,47 @@ gd_databases_take_rescan(void)
 }
 
 /*
- * gd_databases_launch: mark the next database whose process is due as
- * starting.  False if none is; wake_at is lowered to when to look again.
+ * process_may_launch: is a process of a slot due to be launched?  If only
+ * later, next is lowered to when.  With the lock held.
+ */
+static bool
+process_may_launch(const Database *slot, const Process *process, TimestampTz now,
+				   TimestampTz *next)
+{
+	if (pg_atomic_read_u32((pg_atomic_uint32 *) &slot->database) == InvalidOid ||
+		process->state != PROCESS_NONE || !process->wanted || slot->holders > 0)
+		return false;
+	if (process->not_before <= now)
+		return true;
+	*next = Min(*next, process->not_before);
+	return false;
+}
+
+/*
+ * process_starting: has one been launched a moment ago and not begun?  next is
+ * lowered to when that moment is over.  With the lock held.
+ */
+static bool
+process_starting(TimestampTz now, TimestampTz *next)
+{
+	for (int i = 0; i < gd_max_databases; i++)
+		for (int k = 0; k < GD_NPROCESSES; k++)
+		{
+			const Process *process = &databases->slots[i].processes[k];
+			TimestampTz settled = process->launched_at + STARTING_MS * INT64CONST(1000);
+
+			if (process->state == PROCESS_STARTING && settled > now)
+			{
+				*next = Min(*next, settled);
+				return true;
+			}
+		}
+	return false;
+}
+
+/*
+ * gd_databases_launch: mark the next process that is due as starting.  False
+ * if none is; wake_at is lowered to when to look again.
  *
  * One starts at a time, so that looking at many databases takes one worker
  * slot; but one that is slow to start does not stop the others.
@@ -363,37 +514,31 @@ bool
 gd_databases_launch(TimestampTz now, GdLaunch *launch, TimestampTz *wake_at)
 {
 	TimestampTz next = *wake_at;
-	Database   *found = NULL;
+	Process    *found = NULL;
 
 	SpinLockAcquire(&databases->lock);
-	for (int i = 0; i < gd_max_databases; i++)
-	{
-		Database   *slot = &databases->slots[i];
-		TimestampTz settled = slot->launched_at + STARTING_MS * INT64CONST(1000);
+	if (!process_starting(now, &next))
+		for (int i = 0; i < gd_max_databases; i++)
+			for (int k = 0; k < GD_NPROCESSES; k++)
+			{
+				Database   *slot = &databases->slots[i];
+				Process    *process = &slot->processes[k];
 
-		if (slot->state == PROCESS_STARTING && settled > now)
-		{
-			next = Min(next, settled);
-			found = NULL;
-			break;
-		}
-		if (pg_atomic_read_u32(&slot->database) == InvalidOid ||
-			slot->state != PROCESS_NONE || !slot->wanted || slot->holders > 0)
-			continue;
-		if (slot->not_before > now)
-			next = Min(next, slot->not_before);
-		else if (found == NULL || slot->launched_at < found->launched_at)
-			found = slot;
-	}
+				if (!process_may_launch(slot, process, now, &next) ||
+					(found && process->launched_at >= found->launched_at))
+					continue;
+				found = process;
+				launch->slot = i;
+				launch->process = k;
+				launch->database = pg_atomic_read_u32(&slot->database);
+			}
 	if (found)
 	{
 		found->state = PROCESS_STARTING;
 		found->generation++;
 		found->launched_at = now;
 		found->stop = false;
-		launch->slot = found - databases->slots;
 		launch->generation = found->generation;
-		launch->database = pg_atomic_read_u32(&found->database);
 	}
 	SpinLockRelease(&databases->lock);
 	*wake_at = next;
@@ -401,22 +546,22 @@ gd_databases_launch(TimestampTz now, GdLaunch *launch, TimestampTz *wake_at)
 }
 
 /*
- * launch_give_up: a launch did not come about; try again later if the database
+ * launch_give_up: a launch did not come about; try again later if the process
  * is still wanted.
  */
 static void
 launch_give_up(const GdLaunch *launch, bool wanted, TimestampTz not_before)
 {
-	Database   *slot;
+	Process    *process;
 
 	SpinLockAcquire(&databases->lock);
-	slot = database_of(launch);
-	if (slot && slot->state == PROCESS_STARTING)
+	process = process_of(launch);
+	if (process && process->state == PROCESS_STARTING)
 	{
-		slot->state = PROCESS_NONE;
-		slot->wanted = slot->wanted && wanted;
-		slot->not_before = not_before;
-		database_settle(slot);
+		process->state = PROCESS_NONE;
+		process->wanted = process->wanted && wanted;
+		process->not_before = not_before;
+		database_settle(&databases->slots[launch->slot]);
 	}
 	SpinLockRelease(&databases->lock);
 }
@@ -446,12 +591,12 @@ gd_database_forget(const GdLaunch *launch)
 bool
 gd_database_not_attached(const GdLaunch *launch)
 {
-	Database   *slot;
+	Process    *process;
 	bool		starting;
 
 	SpinLockAcquire(&databases->lock);
-	slot = database_of(launch);
-	starting = slot && slot->state == PROCESS_STARTING;
+	process = process_of(launch);
+	starting = process && process->state == PROCESS_STARTING;
 	SpinLockRelease(&databases->lock);
 	return starting;
 }
@@ -463,20 +608,21 @@ gd_database_not_attached(const GdLaunch *launch)
 bool
 gd_database_attach(GdLaunch *launch)
 {
-	Database   *slot;
+	Database   *slot = &databases->slots[launch->slot];
+	Process    *process;
 	bool		attached = false;
 	int			launcher;
 
 	SpinLockAcquire(&databases->lock);
-	slot = database_of(launch);
-	if (slot && slot->state == PROCESS_STARTING)
+	process = process_of(launch);
+	if (process && process->state == PROCESS_STARTING)
 	{
 		attached = slot->holders == 0;
-		slot->state = attached ? PROCESS_RUNNING : PROCESS_NONE;
+		process->state = attached ? PROCESS_RUNNING : PROCESS_NONE;
 		if (attached)
 		{
-			slot->procno = gd_my_procno();
-			slot->pid = MyProcPid;
+			process->procno = gd_my_procno();
+			process->pid = MyProcPid;
 			launch->database = pg_atomic_read_u32(&slot->database);
 		}
 	}
@@ -493,25 +639,27 @@ void
 gd_database_detach(const GdLaunch *launch, bool failed)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	Database   *slot;
+	Database   *slot = &databases->slots[launch->slot];
+	Process    *process;
 	int			launcher;
 
 	SpinLockAcquire(&databases->lock);
-	slot = database_of(launch);
-	if (slot && slot->state == PROCESS_RUNNING)
+	process = process_of(launch);
+	if (process && process->state == PROCESS_RUNNING)
 	{
-		slot->state = PROCESS_NONE;
-		slot->procno = NO_PROC;
-		slot->pid = 0;
-		pg_atomic_write_u64(&slot->due, (uint64) DT_NOEND);
-		if (!failed || now - slot->launched_at > SETTLED_MS * INT64CONST(1000))
-			slot->failures = 0;
-		slot->not_before = 0;
+		process->state = PROCESS_NONE;
+		process->procno = NO_PROC;
+		process->pid = 0;
+		if (launch->process == GD_MAINTAINER)
+			pg_atomic_write_u64(&slot->due, (uint64) DT_NOEND);
+		if (!failed || now - process->launched_at > SETTLED_MS * INT64CONST(1000))
+			process->failures = 0;
+		process->not_before = 0;
 		if (failed)
 		{
-			slot->not_before = slot->launched_at +
-				((RELAUNCH_MS * INT64CONST(1000)) << slot->failures);
-			slot->failures = Min(slot->failures + 1, RELAUNCH_MAX_DOUBLINGS);
+			process->not_before = process->launched_at +
+				((RELAUNCH_MS * INT64CONST(1000)) << process->failures);
+			process->failures = Min(process->failures + 1, RELAUNCH_MAX_DOUBLINGS);
 		}
 		database_settle(slot);
 	}
@@ -530,7 +678,7 @@ gd_database_must_stop(const GdLaunch *launch)
 	bool		stop;
 
 	SpinLockAcquire(&databases->lock);
-	stop = slot->stop || slot->holders > 0;
+	stop = slot->processes[launch->process].stop || slot->holders > 0;
 	SpinLockRelease(&databases->lock);
 	return stop;
 }
@@ -557,13 +705,13 @@ gd_database_unwanted(const GdLaunch *launch, uint32 requests)
 
 	SpinLockAcquire(&databases->lock);
 	if (slot->requests == requests)
-		slot->wanted = false;
+		slot->processes[launch->process].wanted = false;
 	SpinLockRelease(&databases->lock);
 }
 
 /*
  * gd_database_due_reset: from now on every commit tells what it makes due.
- * The process calls it before it looks at the tables, so that nothing falls
+ * The maintainer calls it before it looks at the tables, so that nothing falls
  * between its look and the commits after it.
  */
 void
@@ -574,7 +722,7 @@ gd_database_due_reset(const GdLaunch *launch)
 }
 
 /*
- * gd_database_due_known: the process knows of an instant; returns the earliest
+ * gd_database_due_known: the maintainer knows of an instant; returns the earliest
  * that it or a commit knows of.
  */
 TimestampTz

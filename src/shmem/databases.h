@@ -1,6 +1,6 @@
 /*
  * databases.h
- *		The databases that have, or may have, a process of the extension.
+ *		The databases that have, or may have, processes of the extension.
  */
 #ifndef GEN_DURABLE_DATABASES_H
 #define GEN_DURABLE_DATABASES_H
@@ -9,10 +9,19 @@
 
 #include "datatype/timestamp.h"
 
+/* The kinds of processes that a database has one each of. */
+typedef enum GdProcess
+{
+	GD_MAINTAINER,
+	GD_SCHEDULER,
+	GD_NPROCESSES
+} GdProcess;
+
 /* One launch of a database's process. */
 typedef struct GdLaunch
 {
 	int			slot;
+	GdProcess	process;
 	uint32		generation;
 	Oid			database;
 } GdLaunch;
@@ -25,7 +34,9 @@ extern bool gd_database_request(Oid database, bool restart);
 extern void gd_databases_rescan(void);
 extern bool gd_database_hold(Oid database);
 extern void gd_database_unhold(Oid database);
-extern bool gd_database_is_quiet(Oid database, pid_t *pid);
+extern bool gd_database_is_quiet(Oid database, pid_t pids[GD_NPROCESSES]);
+extern bool gd_database_has(GdProcess process);
+extern void gd_database_tell(GdProcess process);
 extern void gd_database_due(TimestampTz due);
 
 /* For the launcher. */
@@ -41,6 +52,7 @@ extern bool gd_database_not_attached(const GdLaunch *launch);
 extern bool gd_database_attach(GdLaunch *launch);
 extern void gd_database_detach(const GdLaunch *launch, bool failed);
 extern bool gd_database_must_stop(const GdLaunch *launch);
+extern void gd_database_want(const GdLaunch *launch, GdProcess wanted);
 extern uint32 gd_database_requests(const GdLaunch *launch);
 extern void gd_database_unwanted(const GdLaunch *launch, uint32 requests);
 extern void gd_database_due_reset(const GdLaunch *launch);

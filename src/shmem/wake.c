@@ -43,6 +43,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "shmem/shmem.h"
+#include "shmem/timers.h"
 #include "shmem/wake.h"
 
 /* Lists; a power of two. */
@@ -101,6 +102,8 @@ typedef struct WakeShared
 typedef struct WakePending
 {
 	GdWakeKey	key;
+	TimestampTz due;			/* of the first of its rows, where all are of
+								 * the future; else DT_NOBEGIN */
 	uint32		count;			/* waiters to wake: a row wants one */
 	bool		all;			/* or all of them: an instance has settled */
 	int			level;			/* transaction nesting level */
@@ -248,10 +251,11 @@ wake_waiters(GdWakeKey key, uint32 max, uint64 woken)
 }
 
 /*
- * wake_queue: rows of a queue want as many waiters.
+ * gd_wake_waiters: rows of a queue want as many waiters.  Safe in a commit
+ * callback.
  */
-static void
-wake_queue(GdWakeKey key, uint32 count)
+void
+gd_wake_waiters(GdWakeKey key, uint32 count)
 {
 	if (wake_waiters(key, count, key) < count)
 		(void) wake_waiters(wake_any_queue(), PG_UINT32_MAX, WOKEN_WITH_ALL);
@@ -278,15 +282,17 @@ wake_database(void)
 #define PENDING_LOOK_BACK 8
 
 static void
-pending_add(GdWakeKey key, bool all)
+pending_add(GdWakeKey key, TimestampTz due, bool all)
 {
 	int			level = GetCurrentTransactionNestLevel();
 
 	for (int i = npending - 1; i >= 0 && i >= npending - PENDING_LOOK_BACK; i--)
 	{
-		if (pending[i].key == key && pending[i].level == level)
+		if (pending[i].key == key && pending[i].level == level &&
+			(pending[i].due == DT_NOBEGIN) == (due == DT_NOBEGIN))
 		{
 			pending[i].all |= all;
+			pending[i].due = Min(pending[i].due, due);
 			if (pending[i].count < PG_UINT32_MAX)
 				pending[i].count++;
 			return;
@@ -308,6 +314,7 @@ pending_add(GdWakeKey key, bool all)
 		pending_size = size;
 	}
 	pending[npending].key = key;
+	pending[npending].due = due;
 	pending[npending].count = 1;
 	pending[npending].all = all;
 	pending[npending].level = level;
@@ -317,15 +324,15 @@ pending_add(GdWakeKey key, bool all)
 /*
  * gd_wake_runnable: a row of a queue is runnable once the transaction commits.
  *
- * One that is due only later wakes a waiter too if its next poll could be
- * after that, so that it can sleep until then.
+ * One that is due only later lowers the queue's timer.  If there is none, it
+ * wakes a waiter whose next poll could be after that, which sets one.
  */
 void
 gd_wake_runnable(const text *queue, TimestampTz eligible_at, TimestampTz now)
 {
 	if (gd_shmem_ready() &&
 		eligible_at <= now + Max(gd_poll_interval, gd_max_poll_interval) * INT64CONST(1000))
-		pending_add(gd_wake_queue(queue), false);
+		pending_add(gd_wake_queue(queue), eligible_at <= now ? DT_NOBEGIN : eligible_at, false);
 }
 
 /*
@@ -352,7 +359,8 @@ gd_wake_claimed(const text *queue)
 
 	for (int i = npending - 1; i >= 0 && i >= npending - PENDING_LOOK_BACK; i--)
 	{
-		if (pending[i].key == key && pending[i].level == level && pending[i].count > 0)
+		if (pending[i].key == key && pending[i].level == level &&
+			pending[i].due == DT_NOBEGIN && pending[i].count > 0)
 		{
 			pending[i].count--;
 			return;
@@ -369,8 +377,8 @@ gd_wake_resumed(const text *queue)
 {
 	if (gd_shmem_ready())
 	{
-		pending_add(gd_wake_queue(queue), true);
-		pending_add(wake_any_queue(), true);
+		pending_add(gd_wake_queue(queue), DT_NOBEGIN, true);
+		pending_add(wake_any_queue(), DT_NOBEGIN, true);
 	}
 }
 
@@ -382,7 +390,7 @@ void
 gd_wake_settled(int64 id)
 {
 	if (gd_shmem_ready())
-		pending_add(gd_wake_instance(id), true);
+		pending_add(gd_wake_instance(id), DT_NOBEGIN, true);
 }
 
 static void
@@ -392,6 +400,18 @@ pending_forget(void)
 	npending = 0;
 	pending_size = 0;
 	pending_all = false;
+}
+
+/*
+ * pending_wake_rows: a queue has got rows.
+ */
+static void
+pending_wake_rows(const WakePending *owed)
+{
+	if (owed->due == DT_NOBEGIN)
+		gd_wake_waiters(owed->key, owed->count);
+	else if (!gd_timer_lower(owed->key, owed->due))
+		gd_wake_waiters(owed->key, 1);
 }
 
 /*
@@ -410,7 +430,7 @@ pending_wake(void)
 			if (pending[i].all)
 				(void) wake_waiters(pending[i].key, PG_UINT32_MAX, WOKEN_WITH_ALL);
 			else if (pending[i].count > 0)
-				wake_queue(pending[i].key, pending[i].count);
+				pending_wake_rows(&pending[i]);
 		}
 }
 
@@ -455,6 +475,41 @@ static void
 wake_before_exit(int code, Datum arg)
 {
 	gd_wake_leave();
+}
+
+/*
+ * gd_wake_is_precise: is a waiter of so many queues woken for those only?
+ */
+bool
+gd_wake_is_precise(int nqueues)
+{
+	return nqueues <= WAKE_NODES;
+}
+
+/*
+ * gd_wake_idle: is it certain that nobody waits for a key?
+ */
+bool
+gd_wake_idle(GdWakeKey key)
+{
+	return pg_atomic_read_u32(&wake_list(key)->length) == 0;
+}
+
+/*
+ * gd_wake_count: how many wait for a key.
+ */
+int
+gd_wake_count(GdWakeKey key)
+{
+	WakeList   *list = wake_list(key);
+	dlist_iter	at;
+	int			count = 0;
+
+	SpinLockAcquire(&list->mutex);
+	dlist_foreach(at, &list->nodes)
+		count += dlist_container(WakeNode, link, at.cur)->key == key;
+	SpinLockRelease(&list->mutex);
+	return count;
 }
 
 /*
@@ -550,7 +605,7 @@ gd_wake_leave(void)
 	mine->database = InvalidOid;
 	woken = pg_atomic_exchange_u64(&mine->woken, NOT_WOKEN);
 	if (woken != NOT_WOKEN && woken != WOKEN_WITH_ALL)
-		wake_queue(woken, 1);
+		gd_wake_waiters(woken, 1);
 }
 
 void

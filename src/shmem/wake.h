@@ -23,6 +23,11 @@ extern void gd_wake_claimed(const text *queue);
 extern void gd_wake_resumed(const text *queue);
 extern void gd_wake_settled(int64 id);
 
+extern void gd_wake_waiters(GdWakeKey key, uint32 count);
+extern int	gd_wake_count(GdWakeKey key);
+extern bool gd_wake_idle(GdWakeKey key);
+extern bool gd_wake_is_precise(int nqueues);
+
 extern GdWakeKey gd_wake_queue(const text *queue);
 extern GdWakeKey gd_wake_instance(int64 id);
 extern void gd_wake_subscribe(const GdWakeKey *keys, int nkeys);

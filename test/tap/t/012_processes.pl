@@ -16,7 +16,7 @@ my $node = new_node('processes', bare => 1, init => { allows_streaming => 1 }, c
 shared_preload_libraries = 'gen_durable'
 gen_durable.enabled = on
 autovacuum = off
-max_worker_processes = 6
+max_worker_processes = 12
 CONF
 
 sub query
@@ -25,12 +25,14 @@ sub query
 	return $node->safe_psql($db || 'postgres', $sql);
 }
 
-# The pid of a database's maintainer, or of the launcher; empty if it does not run.
-sub maintainer
+# The pid of a database's process of a kind; empty if it does not run.
+sub process
 {
-	my ($db, $on) = @_;
-	return ($on || $node)->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'gen_durable maintainer' AND datname = '$db'");
+	my ($kind, $db, $on) = @_;
+	return ($on || $node)->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'gen_durable $kind' AND datname = '$db'");
 }
+
+my @kinds = ('maintainer', 'scheduler');
 
 sub launcher
 {
@@ -38,18 +40,25 @@ sub launcher
 	return ($on || $node)->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'gen_durable launcher'");
 }
 
+# A database has its processes, or none of them.
 sub runs
 {
 	my ($what, $db, $on) = @_;
-	wait_until($what, sub { maintainer($db, $on) ne '' });
+	wait_until($what, sub { (grep { process($_, $db, $on) ne '' } @kinds) == @kinds });
 	return pass($what);
 }
 
 sub ends
 {
 	my ($what, $db) = @_;
-	wait_until($what, sub { maintainer($db) eq '' });
+	wait_until($what, sub { (grep { process($_, $db) ne '' } @kinds) == 0 });
 	return pass($what);
+}
+
+sub pids
+{
+	my ($db) = @_;
+	return join ' ', map { process($_, $db) } @kinds;
 }
 
 # How many lines of the log match.
@@ -61,60 +70,59 @@ sub log_lines
 
 # Where it starts and ends.
 isnt(launcher(), '', 'the launcher runs');
-is(maintainer('postgres'), '', 'no maintainer without the extension');
+is(pids('postgres'), ' ', 'no process without the extension');
 query('BEGIN; CREATE EXTENSION gen_durable; ROLLBACK');
 query('CREATE SCHEMA gen_durable; CREATE TABLE gen_durable.instances (id int)');
 query('CREATE DATABASE other');
 query('CREATE EXTENSION gen_durable', 'other');
-runs('CREATE EXTENSION starts a maintainer', 'other');
-is(maintainer('postgres'), '', 'what was rolled back does not, nor does a schema of our name');
+runs('CREATE EXTENSION starts a maintainer and a scheduler', 'other');
+is(pids('postgres'), ' ', 'what was rolled back does not, nor does a schema of our name');
 query('DROP SCHEMA gen_durable CASCADE');
 query('BEGIN; DROP EXTENSION gen_durable; ROLLBACK', 'other');
-my $pid = maintainer('other');
 query('DROP EXTENSION gen_durable', 'other');
-ends('DROP EXTENSION ends it', 'other');
+ends('DROP EXTENSION ends them', 'other');
 query('BEGIN; CREATE EXTENSION gen_durable; COMMIT', 'other');
-runs('and it is there again when the extension is', 'other');
+runs('and they are there again when the extension is', 'other');
 install($node);
 runs('a second database has its own', 'postgres');
 is(query("SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'gen_durable%' AND (backend_xmin IS NOT NULL OR state <> 'idle')"),
 	0, 'they sleep without a snapshot');
 
 # Commands that need a database for themselves.
-$pid = maintainer('postgres');
+my $pids = pids('postgres');
 query('CREATE DATABASE copy TEMPLATE other');
-runs('CREATE DATABASE ... TEMPLATE: the copy has a maintainer', 'copy');
+runs('CREATE DATABASE ... TEMPLATE: the copy has its processes', 'copy');
 runs('and the template still has', 'other');
 query('ALTER DATABASE copy RENAME TO renamed');
-runs('ALTER DATABASE RENAME: it returns', 'renamed');
+runs('ALTER DATABASE RENAME: they return', 'renamed');
 query('BEGIN; ALTER DATABASE renamed RENAME TO copy; ROLLBACK');
 runs('and after a rollback', 'renamed');
 mkdir $node->basedir . '/space' or die $!;
 query("CREATE TABLESPACE space LOCATION '" . $node->basedir . "/space'");
 query('ALTER DATABASE renamed SET TABLESPACE space');
-runs('ALTER DATABASE SET TABLESPACE: it returns', 'renamed');
+runs('ALTER DATABASE SET TABLESPACE: they return', 'renamed');
 my ($session) = $node->background_psql('renamed');
 $session->query('SELECT 1');
 my ($code, undef, $err) = $node->psql('postgres', 'DROP DATABASE renamed');
 like($err, qr/being accessed by other users.*There is 1 other session/s, 'DROP DATABASE fails for a session of a user, and counts only that');
-runs('and the maintainer returns', 'renamed');
+runs('and the processes return', 'renamed');
 $session->quit;
 query('DROP DATABASE renamed');
 query('DROP TABLESPACE space');
-pass('DROP DATABASE of a database with a maintainer');
+pass('DROP DATABASE of a database with processes');
 query('CREATE DATABASE plain');
 query('DROP DATABASE plain');
-is(maintainer('postgres'), $pid, 'DROP DATABASE of another one does not disturb it');
+is(pids('postgres'), $pids, 'DROP DATABASE of another one does not disturb them');
 query('CREATE ROLE nobody LOGIN');
-$pid = maintainer('other');
+$pids = pids('other');
 $node->psql('postgres', 'SET ROLE nobody; DROP DATABASE other');
-is(maintainer('other'), $pid, 'one who may not drop a database does not stop its maintainer');
+is(pids('other'), $pids, 'one who may not drop a database does not stop its processes');
 
 # The switch.
 query('ALTER DATABASE other SET gen_durable.enabled = off');
-ends('gen_durable.enabled = off for a database ends its maintainer', 'other');
+ends('gen_durable.enabled = off for a database ends its processes', 'other');
 query('ALTER DATABASE other RESET gen_durable.enabled');
-runs('RESET starts it', 'other');
+runs('RESET starts them', 'other');
 $node->append_conf('postgresql.conf', 'gen_durable.enabled = off');
 $node->reload;
 ends('off in the configuration ends all: the first', 'other');
@@ -125,7 +133,7 @@ runs('and on starts them: the first', 'other');
 runs('and the second', 'postgres');
 
 # Signals.
-for my $case ([ 'maintainer', sub { maintainer('postgres') } ], [ 'launcher', \&launcher ])
+for my $case ([ 'maintainer', sub { process('maintainer', 'postgres') } ], [ 'scheduler', sub { process('scheduler', 'postgres') } ], [ 'launcher', \&launcher ])
 {
 	my ($kind, $find) = @$case;
 	my $was = $find->();
@@ -187,6 +195,7 @@ query('ALTER DATABASE postgres SET vacuum_cost_limit = 1');
 runs('a database whose vacuums take for ever', 'postgres');
 churn();
 my $vacuum = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'gen_durable vacuum'";
+my $pid;
 wait_until('a vacuum that takes long', sub { ($pid = query($vacuum)) ne '' });
 query('CREATE DATABASE copy TEMPLATE postgres', 'other');
 isnt(query($vacuum), $pid, 'a command that needs the database for itself ends the vacuum too');
@@ -206,18 +215,18 @@ my $until = time() + 3;
 wait_until('three seconds', sub { time() > $until });
 is(query('SELECT pg_current_wal_insert_lsn()'), $lsn, 'an idle server writes no WAL, with a pass of gc every 200 ms');
 
-# No worker slot left: one is the launcher's of logical replication, one ours, one a maintainer's.
-$node->append_conf('postgresql.conf', "wal_level = replica\nmax_wal_senders = 5\nmax_worker_processes = 3");
+# No worker slot left: one is the launcher's of logical replication, one ours, two a database's.
+$node->append_conf('postgresql.conf', "wal_level = replica\nmax_wal_senders = 5\nmax_worker_processes = 4");
 $node->restart;
-wait_until('the line', sub { log_lines(qr/found no free worker slot for its maintainer/) > 0 });
-wait_until('one maintainer', sub { query("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'gen_durable maintainer'") == 1 });
-my $first = query("SELECT datname FROM pg_stat_activity WHERE backend_type = 'gen_durable maintainer'");
+wait_until('the line', sub { log_lines(qr/found no free worker slot for its (maintainer|scheduler) of/) > 0 });
+wait_until('two processes', sub { query("SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ 'gen_durable (maintainer|scheduler)'") == 2 });
+my $first = query("SELECT datname FROM pg_stat_activity WHERE backend_type = 'gen_durable maintainer' LIMIT 1");
 my $second = $first eq 'other' ? 'postgres' : 'other';
 query("ALTER DATABASE $first SET gen_durable.enabled = off");
-runs('without a worker slot the second waits, and starts when one is free', $second);
-is(log_lines(qr/found no free worker slot for its maintainer/), 1, 'and the log has one line of it');
+runs('without a worker slot the second waits, and starts when there are free ones', $second);
+is(log_lines(qr/found no free worker slot for its/), 1, 'and the log has one line of it');
 query("ALTER DATABASE $first RESET gen_durable.enabled");
-$node->append_conf('postgresql.conf', 'max_worker_processes = 8');
+$node->append_conf('postgresql.conf', 'max_worker_processes = 12');
 
 # Shutdown.
 for my $mode ('fast', 'immediate')
