@@ -31,6 +31,7 @@ OBJS = \
 	src/bgw/vacuum.o \
 	src/bgw/work.o \
 	src/engine/admit.o \
+	src/engine/and_take.o \
 	src/engine/await.o \
 	src/engine/blocked.o \
 	src/engine/cancel.o \
@@ -39,10 +40,12 @@ OBJS = \
 	src/engine/complete.o \
 	src/engine/constructors.o \
 	src/engine/cursor.o \
+	src/engine/drain.o \
 	src/engine/due.o \
 	src/engine/duerows.o \
 	src/engine/effects.o \
 	src/engine/gc.o \
+	src/engine/handler.o \
 	src/engine/heartbeat.o \
 	src/engine/inbox.o \
 	src/engine/insert.o \
@@ -56,12 +59,15 @@ OBJS = \
 	src/engine/queues.o \
 	src/engine/reap.o \
 	src/engine/reclaim.o \
+	src/engine/register.o \
 	src/engine/release.o \
 	src/engine/revive.o \
+	src/engine/runners.o \
 	src/engine/session.o \
 	src/engine/signal.o \
 	src/engine/spec.o \
 	src/engine/stats.o \
+	src/engine/step.o \
 	src/engine/tick.o \
 	src/engine/timeouts.o \
 	src/engine/tokens.o \

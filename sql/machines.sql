@@ -108,11 +108,10 @@ SELECT version, owner, queue FROM fsms WHERE name = 'mine' ORDER BY version;
 DROP OWNED BY regress_gd_one, regress_gd_two, regress_gd_three;
 DROP ROLE regress_gd_one, regress_gd_two, regress_gd_three;
 
--- What is refused. Handlers come with the executors.
+-- What is refused. Handlers are in sql_steps.
 SELECT q, err('SELECT ' || q) FROM unnest(ARRAY[
   $$register_fsm(NULL)$$, $$register_fsm('')$$, $$register_fsm(repeat('x', 256))$$, $$register_fsm('x', version => 0)$$, $$register_fsm('x', version => -1)$$,
   $$register_fsm('x', queue => '')$$, $$register_fsm('x', initial => '')$$, $$register_fsm('x', max_attempts => 0)$$, $$register_fsm('x', max_crashes => 0)$$, $$register_fsm('x', max_crashes => -1)$$,
   $$register_fsm('x', backoff_base => '-1 s')$$, $$register_fsm('x', backoff_cap => '-1 s')$$,
-  $$register_fsm('x', handler => 'pg_catalog.now()')$$, $$register_fsm('x', step => 'one')$$, $$register_fsm('x', on_error => 'pg_catalog.now()')$$, $$register_fsm('x', statement_timeout => '1 s')$$,
   $$register_fsm('x', version => NULL)$$, $$register_fsm('x', queue => NULL)$$, $$register_fsm('x', initial => NULL)$$, $$register_fsm('x', max_attempts => NULL)$$]) q;
 SELECT count(*) FROM fsms WHERE name = 'x';

@@ -36,7 +36,7 @@ static const char *const signal_columns[SIG_NCOLUMNS] = {
 static const char *const fsm_columns[FSM_NCOLUMNS] = {
 	"name", "version", "owner", "queue", "initial", "max_attempts",
 	"backoff_base", "backoff_cap", "max_crashes", "inline_execution",
-	"registered_at",
+	"handler", "step_handlers", "on_error", "statement_timeout", "registered_at",
 };
 
 static const char *const queue_columns[QUEUE_NCOLUMNS] = {

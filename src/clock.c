@@ -59,6 +59,15 @@ gd_interval_from_ms(double ms)
 }
 
 /*
+ * gd_interval_to_ms: a span in milliseconds, a month counted as 30 days.
+ */
+double
+gd_interval_to_ms(const Interval *span)
+{
+	return (span->time + (span->day + 30.0 * span->month) * USECS_PER_DAY) / 1000.0;
+}
+
+/*
  * gd_parse_interval: read a span, PostgreSQL text or ISO 8601, that is not
  * negative.  Unlike interval's input function it can report instead of raise.
  */

@@ -14,6 +14,7 @@ extern TimestampTz gd_now(void);
 extern TimestampTz gd_later(TimestampTz from, const Interval *span);
 extern TimestampTz gd_earlier(TimestampTz from, const Interval *span);
 extern Interval *gd_interval_from_ms(double ms);
+extern double gd_interval_to_ms(const Interval *span);
 extern bool gd_parse_interval(const char *what, const char *str, Interval *into,
 							  GdFault *fault);
 extern bool gd_parse_time(const char *what, const char *str, TimestampTz *into,

@@ -49,6 +49,29 @@
 #define gd_proc_aclcheck(proc, role, mode) pg_proc_aclcheck(proc, role, mode)
 #endif
 
+#if PG_VERSION_NUM >= 160000
+#define gd_namespace_aclcheck(schema, role, mode) \
+	object_aclcheck(NamespaceRelationId, schema, role, mode)
+#else
+#define gd_namespace_aclcheck(schema, role, mode) pg_namespace_aclcheck(schema, role, mode)
+#endif
+
+/* 16 lets it report instead of raise. */
+#if PG_VERSION_NUM >= 160000
+#define gd_qualified_name_list(name) stringToQualifiedNameList(name, NULL)
+#else
+#define gd_qualified_name_list(name) stringToQualifiedNameList(name)
+#endif
+
+/* 17 lets a background worker run as a role that may not log in. */
+#if PG_VERSION_NUM >= 170000
+#define GD_EXECUTOR_NEEDS_LOGIN false
+#define GD_EXECUTOR_CONNECT BGWORKER_BYPASS_ROLELOGINCHECK
+#else
+#define GD_EXECUTOR_NEEDS_LOGIN true
+#define GD_EXECUTOR_CONNECT 0
+#endif
+
 /* 18 adds an instrumentation argument. */
 #if PG_VERSION_NUM >= 180000
 #define gd_index_beginscan(heap, index, snapshot, nkeys) \

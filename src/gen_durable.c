@@ -16,6 +16,7 @@
 #include "engine/cursor.h"
 #include "engine/due.h"
 #include "engine/effects.h"
+#include "engine/runners.h"
 #include "guc.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
@@ -31,6 +32,7 @@ _PG_init(void)
 {
 	gd_guc_init();
 	gd_catalog_init();
+	gd_runners_init();
 	gd_effects_init();
 	gd_cursor_init();
 	gd_due_init();

@@ -25,12 +25,14 @@
 
 #include "clock.h"
 #include "engine/complete.h"
+#include "engine/effects.h"
 #include "engine/inbox.h"
 #include "engine/insert.h"
 #include "engine/instance.h"
 #include "engine/machines.h"
 #include "engine/outcome.h"
 #include "engine/pick.h"
+#include "engine/session.h"
 #include "events.h"
 #include "json.h"
 #include "names.h"
@@ -38,8 +40,6 @@
 
 PG_FUNCTION_INFO_V1(gd_complete);
 PG_FUNCTION_INFO_V1(gd_complete_many);
-PG_FUNCTION_INFO_V1(gd_complete_and_take);
-PG_FUNCTION_INFO_V1(gd_commit_and_take);
 
 StaticAssertDecl(GD_COUNT_FAIL - GD_COUNT_NEXT == GD_OUTCOME_FAIL, "outcomes and their counters differ");
 
@@ -53,6 +53,10 @@ typedef struct Completion
 	GdRow	   *row;			/* the fenced row */
 	bool		locked;			/* is it locked, or only loaded? */
 	bool		written;		/* has the outcome been written? */
+	GdOutcomeKind became;		/* what it was taken for */
+	GdRunAhead *ahead;			/* or NULL */
+	bool		loading;		/* has the loader begun? */
+	GdJobLoader loader;
 	TimestampTz now;
 } Completion;
 
@@ -64,13 +68,16 @@ typedef struct Entry
 	pg_uuid_t	token;
 	GdOutcome	outcome;
 	GdFence		fence;			/* what became of it: committed if held */
+	GdOutcomeKind became;
 	bool		later;			/* locked, to be written after the others */
 	int			barrier;		/* of its children */
 } Entry;
 
 static void
-completion_begin(Completion *c)
+completion_begin(Completion *c, GdRunAhead *ahead)
 {
+	c->ahead = ahead;
+	c->loading = false;
 	c->instances = gd_table_open(GD_INSTANCES);
 	c->row = gd_row_create(c->instances);
 	gd_scan_begin(&c->by_id, c->instances, GD_INSTANCES_PKEY);
@@ -80,6 +87,8 @@ completion_begin(Completion *c)
 static void
 completion_end(Completion *c)
 {
+	if (c->loading)
+		gd_job_loader_end(&c->loader);
 	gd_scan_end(&c->by_id);
 	gd_row_free(c->row);
 	gd_table_close(c->instances);
@@ -130,20 +139,105 @@ complete_go_on(GdRow *row, const GdOutcome *outcome)
  * for and handed.
  */
 static void
-complete_consume(Completion *c)
+complete_consume(Completion *c, const GdOutcome *outcome)
 {
-	if (!GD_IS_NULL(c->row, INST_HANDED_AWAITED))
+	if (!GD_IS_NULL(c->row, INST_HANDED_AWAITED) && !outcome->consumes_nothing)
 		gd_inbox_consume(DatumGetArrayTypeP(GD_VALUE(c->row, INST_HANDED_AWAITED)), c->now);
 	gd_row_set_null(c->row, INST_AWAITS);
+}
+
+/*
+ * complete_runs_ahead: does the next step go on in the claim that this one
+ * holds?
+ *
+ * Not where something has to be admitted first: a new key or a rate limit are
+ * asked for at a claim, and so is whose turn it is when a slot of a gate was
+ * given back.
+ */
+static bool
+complete_runs_ahead(Completion *c, const GdOutcome *outcome)
+{
+	GdRunAhead *ahead = c->ahead;
+	GdRow	   *row = c->row;
+	const text *fsm = gd_instance_text(row, INST_FSM);
+	int			version = gd_instance_int(row, INST_FSM_VERSION);
+	bool		wanted = outcome->inline_execution >= 0 ? outcome->inline_execution :
+	gd_runner_inline(fsm, version);
+
+	if (!wanted || ahead->njobs >= ahead->max ||
+		(ahead->request->one_document && ahead->bytes >= GD_JOB_BYTES) ||
+		outcome->rate_limit || outcome->consumes_nothing ||
+		(outcome->delay && !gd_interval_is_zero(outcome->delay)) ||
+		!gd_text_equal(gd_instance_text(row, INST_QUEUE), ahead->request->queue))
+		return false;
+	if (outcome->key_plan == GD_KEY_SWITCH &&
+		(GD_IS_NULL(row, INST_CONCURRENCY_KEY) ||
+		 !gd_text_equal(gd_instance_text(row, INST_CONCURRENCY_KEY), outcome->key)))
+		return false;
+	if (outcome->key_plan == GD_KEY_RELEASE && !GD_IS_NULL(row, INST_CONCURRENCY_SHARD))
+		return false;
+	return gd_runner_claims(&ahead->request->claimant, fsm, version, outcome->step);
+}
+
+/*
+ * complete_run_ahead: the row stays claimed, under a new token, and its next
+ * step is a job (GD-326).
+ */
+static void
+complete_run_ahead(Completion *c, const GdOutcome *outcome)
+{
+	GdRow	   *row = c->row;
+	GdJob	   *job = &c->ahead->jobs[c->ahead->njobs];
+	pg_uuid_t	old = *DatumGetUUIDP(GD_VALUE(row, INST_TOKEN));
+	pg_uuid_t  *token = palloc(sizeof(pg_uuid_t));
+	text	   *freed = NULL;
+
+	if (outcome->key_plan == GD_KEY_RELEASE && !GD_IS_NULL(row, INST_CONCURRENCY_KEY))
+	{
+		freed = DatumGetTextPCopy(GD_VALUE(row, INST_CONCURRENCY_KEY));
+		gd_row_set_null(row, INST_CONCURRENCY_KEY);
+	}
+	gd_token_new(gd_instance_id(row), token);
+	gd_row_set(row, INST_TOKEN, UUIDPGetDatum(token));
+	gd_row_set(row, INST_LOCKED_BY, PointerGetDatum(c->ahead->request->worker));
+	gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(c->ahead->lease_expires_at));
+	gd_row_set_null(row, INST_HANDED);
+	gd_row_set_null(row, INST_HANDED_AWAITED);
+
+	gd_table_flush();			/* what was consumed is gone */
+	if (c->loading)
+		gd_job_loader_refresh(&c->loader);
+	else
+		gd_job_loader_begin(&c->loader, c->instances);
+	c->loading = true;
+	gd_job_load(&c->loader, row, job);
+	complete_write(c);
+	if (!c->written)
+		return;
+	gd_session_ended(&old);
+	gd_session_claimed(token);
+	gd_job_finish(row, job);
+	c->ahead->bytes += gd_job_size(job);
+	c->ahead->njobs++;
+	if (freed)
+		gd_effect_promote(GD_BLOCK_CONC, freed);
+	gd_event("run_ahead.continue", "id=%lld fsm=%s to=%s", (long long) gd_instance_id(row),
+			 gd_event_value(gd_instance_text(row, INST_FSM)), gd_event_value(outcome->step));
 }
 
 static void
 complete_next(Completion *c, const GdOutcome *outcome)
 {
 	GdRow	   *row = c->row;
+	bool		ahead = c->ahead && complete_runs_ahead(c, outcome);
 
-	complete_consume(c);
+	complete_consume(c, outcome);
 	complete_go_on(row, outcome);
+	if (ahead)
+	{
+		complete_run_ahead(c, outcome);
+		return;
+	}
 	gd_instance_to_runnable(row, complete_after(c, outcome->delay));
 	if (outcome->key_plan == GD_KEY_SWITCH)
 		gd_row_set(row, INST_CONCURRENCY_KEY, PointerGetDatum(outcome->key));
@@ -197,7 +291,7 @@ complete_children(Completion *c, const Entry *entry, int created)
 
 	if (entry->outcome.has_state)
 		gd_row_set(row, INST_STATE, entry->outcome.state);
-	complete_consume(c);
+	complete_consume(c, &entry->outcome);
 	complete_go_on(row, &entry->outcome);
 	gd_instance_to_runnable(row, c->now);
 	if (created > 0)
@@ -228,9 +322,15 @@ complete_fail(Completion *c, text *error)
 					gd_instance_int(c->row, INST_FSM_VERSION), &machine);
 	gd_row_set(c->row, INST_LAST_ERROR, PointerGetDatum(error));
 	if (attempt + 1 < machine.max_attempts)
+	{
+		c->became = GD_OUTCOME_RETRY;
 		complete_retry(c, gd_machine_backoff(&machine, attempt));
+	}
 	else
+	{
+		c->became = GD_OUTCOME_STOP;
 		complete_stop(c, error);
+	}
 }
 
 /*
@@ -260,6 +360,7 @@ complete_event(const Completion *c, const Entry *entry)
 static void
 complete_apply(Completion *c, const GdOutcome *outcome)
 {
+	c->became = outcome->kind;
 	if (outcome->has_state)
 		gd_row_set(c->row, INST_STATE, outcome->state);
 	switch (outcome->kind)
@@ -340,6 +441,7 @@ complete_one(Completion *c, Entry *entry, bool others)
 		complete_apply(c, &entry->outcome);
 		if (c->written)
 		{
+			entry->became = c->became;
 			complete_event(c, entry);
 			return;
 		}
@@ -350,6 +452,7 @@ complete_one(Completion *c, Entry *entry, bool others)
 	if (entry->fence == GD_FENCE_HELD)
 	{
 		complete_apply(c, &entry->outcome);
+		entry->became = c->became;
 		complete_event(c, entry);
 	}
 }
@@ -423,6 +526,7 @@ complete_spawn(Completion *c, Entry *entries, int n)
 		if (gd_instance_fence(&c->by_id, c->row, &entries[i].token, true) != GD_FENCE_HELD)
 			elog(ERROR, "instance %lld is not locked", (long long) entries[i].id);
 		c->locked = true;
+		entries[i].became = GD_OUTCOME_CHILDREN;
 		complete_children(c, &entries[i], created);
 		complete_event(c, &entries[i]);
 	}
@@ -479,6 +583,28 @@ complete_entries(Completion *c, Entry *entries, int n)
 }
 
 /*
+ * gd_complete_raise: raise unless an outcome was committed.
+ */
+void
+gd_complete_raise(const pg_uuid_t *token, GdFence fence)
+{
+	int64		id = 0;
+
+	(void) gd_token_id(token, &id);
+	if (fence == GD_FENCE_CANCEL)
+		ereport(ERROR,
+				(errcode(GD_ERRCODE_STALE_CLAIM),
+				 errmsg("claim %s is stale: the cancellation of instance %lld was requested",
+						gd_token_string(token), (long long) id),
+				 errhint("Release the claim to let the cancellation take effect at once.")));
+	if (fence != GD_FENCE_HELD)
+		ereport(ERROR,
+				(errcode(GD_ERRCODE_STALE_CLAIM),
+				 errmsg("claim %s is stale", gd_token_string(token)),
+				 errhint(STALE_HINT)));
+}
+
+/*
  * complete(token, outcome)
  *
  * Raises GD001 when the token is stale, so that the caller's own writes roll
@@ -497,20 +623,10 @@ gd_complete(PG_FUNCTION_ARGS)
 	entry.token = *PG_GETARG_UUID_P(0);
 	(void) gd_token_id(&entry.token, &entry.id);
 	JsonbToJsonbValue(PG_GETARG_JSONB_P(1), &value);
-	completion_begin(&c);
+	completion_begin(&c, NULL);
 	gd_outcome_read(&value, false, c.now, &entry.outcome, NULL, NULL);
 	complete_entries(&c, &entry, 1);
-	if (entry.fence == GD_FENCE_CANCEL)
-		ereport(ERROR,
-				(errcode(GD_ERRCODE_STALE_CLAIM),
-				 errmsg("claim %s is stale: the cancellation of instance %lld was requested",
-						gd_token_string(&entry.token), (long long) entry.id),
-				 errhint("Release the claim to let the cancellation take effect at once.")));
-	if (entry.fence != GD_FENCE_HELD)
-		ereport(ERROR,
-				(errcode(GD_ERRCODE_STALE_CLAIM),
-				 errmsg("claim %s is stale", gd_token_string(&entry.token)),
-				 errhint(STALE_HINT)));
+	gd_complete_raise(&entry.token, entry.fence);
 	completion_end(&c);
 	PG_RETURN_VOID();
 }
@@ -590,10 +706,10 @@ batch_report(Completion *c, const Entry *entry, GdResult *result)
 
 /*
  * gd_complete_batch: commit an array of outcomes, each with its token, row by
- * row; returns how many results there are.
+ * row; returns how many results there are.  With ahead, steps may run on.
  */
 int
-gd_complete_batch(Jsonb *outcomes, GdResult **results)
+gd_complete_batch(Jsonb *outcomes, GdRunAhead *ahead, GdResult **results)
 {
 	int			n = JB_ROOT_COUNT(outcomes);
 	Entry	   *entries = palloc0(sizeof(Entry) * Max(n, 1));
@@ -601,7 +717,7 @@ gd_complete_batch(Jsonb *outcomes, GdResult **results)
 	int			nentries;
 
 	*results = palloc0(sizeof(GdResult) * Max(n, 1));
-	completion_begin(&c);
+	completion_begin(&c, ahead);
 	nentries = batch_read(outcomes, c.now, entries, *results);
 	qsort(entries, nentries, sizeof(Entry), entry_compare);
 	complete_entries(&c, entries, nentries);
@@ -609,6 +725,53 @@ gd_complete_batch(Jsonb *outcomes, GdResult **results)
 		batch_report(&c, &entries[i], &(*results)[entries[i].ord]);
 	completion_end(&c);
 	return n;
+}
+
+/*
+ * gd_complete_steps: commit the outcomes of steps that this process has run.
+ * Nothing is done about those that are stale.
+ */
+void
+gd_complete_steps(GdStepEnd *ends, int n, GdRunAhead *ahead)
+{
+	Entry	   *entries = palloc0(sizeof(Entry) * Max(n, 1));
+	Completion	c;
+
+	for (int i = 0; i < n; i++)
+	{
+		entries[i].ord = i;
+		entries[i].token = ends[i].token;
+		entries[i].outcome = ends[i].outcome;
+		(void) gd_token_id(&ends[i].token, &entries[i].id);
+	}
+	qsort(entries, n, sizeof(Entry), entry_compare);
+	completion_begin(&c, ahead);
+	complete_entries(&c, entries, n);
+	completion_end(&c);
+	for (int i = 0; i < n; i++)
+	{
+		ends[entries[i].ord].fence = entries[i].fence;
+		ends[entries[i].ord].became = entries[i].became;
+	}
+	pfree(entries);
+}
+
+/*
+ * gd_complete_cancelled: if the cancellation of a claimed row was asked for,
+ * it is cancelled now.
+ */
+bool
+gd_complete_cancelled(const pg_uuid_t *token)
+{
+	Completion	c;
+	bool		cancelled;
+
+	completion_begin(&c, NULL);
+	cancelled = gd_instance_fence(&c.by_id, c.row, token, true) == GD_FENCE_CANCEL;
+	if (cancelled)
+		complete_cancel(&c);
+	completion_end(&c);
+	return cancelled;
 }
 
 /*
@@ -625,7 +788,7 @@ gd_complete_many(PG_FUNCTION_ARGS)
 	gd_writes("gen_durable.complete_many()");
 	outcomes = gd_json_arg_array(PG_GETARG_DATUM(0), PG_ARGISNULL(0), "outcomes");
 	InitMaterializedSRF(fcinfo, 0);
-	n = gd_complete_batch(outcomes, &results);
+	n = gd_complete_batch(outcomes, NULL, &results);
 	for (int i = 0; i < n; i++)
 	{
 		Datum		values[3];
@@ -638,84 +801,4 @@ gd_complete_many(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
 	}
 	return (Datum) 0;
-}
-
-/*
- * complete_and_take(outcomes, queue, worker, batch, lease_ttl) -> setof job
- *
- * Returns jobs, so it has no room to report an outcome that did not commit:
- * as complete, it raises.
- */
-Datum
-gd_complete_and_take(PG_FUNCTION_ARGS)
-{
-	GdPickRequest request;
-	Jsonb	   *outcomes;
-	GdResult   *results;
-	int			n;
-
-	gd_writes("gen_durable.complete_and_take()");
-	outcomes = gd_json_arg_array(PG_GETARG_DATUM(0), PG_ARGISNULL(0), "outcomes");
-	gd_pick_request(fcinfo, 1, &request);
-	n = gd_complete_batch(outcomes, &results);
-	for (int i = 0; i < n; i++)
-		if (results[i].sqlerrcode != 0)
-			ereport(ERROR,
-					(errcode(results[i].sqlerrcode),
-					 errmsg("outcome %d is %s", i + 1, results[i].result),
-					 results[i].hint ? errhint("%s", results[i].hint) : 0));
-	return gd_pick_return(fcinfo, &request);
-}
-
-/*
- * complete_results_jsonb: results as an array of {ord, id, result}.
- */
-static Datum
-complete_results_jsonb(const GdResult *results, int n)
-{
-	JsonbParseState *to = NULL;
-
-	pushJsonbValue(&to, WJB_BEGIN_ARRAY, NULL);
-	for (int i = 0; i < n; i++)
-	{
-		pushJsonbValue(&to, WJB_BEGIN_OBJECT, NULL);
-		gd_json_put_int(&to, "ord", i + 1);
-		if (results[i].id == 0)
-			gd_json_put_null(&to, "id");
-		else
-			gd_json_put_int(&to, "id", results[i].id);
-		gd_json_put_cstring(&to, "result", results[i].result);
-		pushJsonbValue(&to, WJB_END_OBJECT, NULL);
-	}
-	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&to, WJB_END_ARRAY, NULL)));
-}
-
-/*
- * CALL commit_and_take(outcomes, queue, worker, batch, lease_ttl,
- *						INOUT results, INOUT jobs)
- */
-Datum
-gd_commit_and_take(PG_FUNCTION_ARGS)
-{
-	GdPickRequest request;
-	Jsonb	   *outcomes;
-	GdResult   *results;
-	GdJob	   *jobs;
-	int			n;
-	TupleDesc	desc;
-	Datum		values[2];
-	bool		nulls[2] = {false};
-
-	gd_writes("gen_durable.commit_and_take()");
-	outcomes = gd_json_arg_array(PG_GETARG_DATUM(0), PG_ARGISNULL(0), "outcomes");
-	gd_pick_request(fcinfo, 1, &request);
-	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
-		elog(ERROR, "return type must be a row type");
-
-	n = gd_complete_batch(outcomes, &results);
-	values[0] = complete_results_jsonb(results, n);
-	request.one_document = true;
-	n = gd_pick_jobs(&request, &jobs);
-	values[1] = gd_jobs_jsonb(jobs, n);
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }

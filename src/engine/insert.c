@@ -21,10 +21,10 @@
 #include "engine/cursor.h"
 #include "engine/insert.h"
 #include "engine/instance.h"
+#include "engine/runners.h"
 #include "json.h"
 #include "names.h"
 #include "shmem/stats.h"
-#include "shmem/wake.h"
 
 /* Rows that are formed before they are written together. */
 #define INSERT_CHUNK 500
@@ -135,9 +135,12 @@ insert_order_compare(const void *a, const void *b)
  * insert_created: a row that is there once the transaction commits.
  */
 static void
-insert_created(const text *queue, TimestampTz eligible_at, TimestampTz now)
+insert_created(const GdSpec *spec, TimestampTz now)
 {
-	gd_wake_runnable(queue, eligible_at, now);
+	const text *queue = spec->queue;
+	TimestampTz eligible_at = spec->eligible_at;
+
+	gd_runner_announce(spec->fsm, spec->fsm_version, spec->step, queue, eligible_at, now);
 	gd_stats_move(queue, GD_GAUGE_NONE, gd_instance_gauge(GD_RUNNABLE, false, eligible_at, now));
 	gd_stats_count(queue, GD_COUNT_INSERTED, 1);
 }
@@ -177,7 +180,7 @@ gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems, TimestampTz
 		}
 		else
 		{
-			insert_created(items[i].spec->queue, place.eligible_at, now);
+			insert_created(items[i].spec, now);
 			if (++nchunk == chunk_size)
 			{
 				gd_rows_insert(instances, chunk, nchunk);
@@ -198,7 +201,7 @@ gd_insert_items(GdTable *instances, GdInsertItem *items, int nitems, TimestampTz
 		insert_fill(chunk[0], item, live_scope, now);
 		insert_keyed(chunk[0], item);
 		if (item->created)
-			insert_created(item->spec->queue, item->spec->eligible_at, now);
+			insert_created(item->spec, now);
 		else
 			gd_stats_count(item->spec->queue, GD_COUNT_DUPLICATES, 1);
 	}

@@ -31,6 +31,7 @@
 #include "engine/effects.h"
 #include "engine/inbox.h"
 #include "engine/instance.h"
+#include "engine/runners.h"
 #include "engine/session.h"
 #include "names.h"
 #include "shmem/wake.h"
@@ -431,7 +432,8 @@ instance_effects(GdRow *row, const InstanceEffects *effects, TimestampTz now)
 		GdPlace		place = gd_instance_place(row);
 
 		gd_cursor_runnable(queue, &place);
-		gd_wake_runnable(queue, place.eligible_at, now);
+		gd_runner_announce(gd_instance_text(row, INST_FSM), gd_instance_int(row, INST_FSM_VERSION),
+						   gd_instance_text(row, INST_STEP), queue, place.eligible_at, now);
 	}
 	if (effects->settled)
 		gd_wake_settled(gd_instance_id(row));

@@ -3,9 +3,7 @@
  *		Registered machines: the settings that instances fall under.
  *
  * A machine need not be registered: an unknown name has the defaults of
- * register_fsm.  A machine belongs to the role that registered its first
- * version; owners are stored by name, since a role's OID would not survive
- * pg_upgrade.
+ * register_fsm.
  */
 #include "postgres.h"
 
@@ -37,14 +35,12 @@
 #define DEFAULT_BACKOFF_CAP		(5 * USECS_PER_MINUTE)
 #define DEFAULT_MAX_CRASHES		10
 
-PG_FUNCTION_INFO_V1(gd_register_fsm);
-
 /*
- * machine_find: position a scan of the primary key on a version, or on the
+ * gd_machine_find: position a scan of the primary key on a version, or on the
  * newest; false if there is none.
  */
-static bool
-machine_find(GdScan *scan, const text *name, int version)
+bool
+gd_machine_find(GdScan *scan, const text *name, int version)
 {
 	gd_scan_text(scan, 1, name);
 	if (version != GD_NEWEST_VERSION)
@@ -67,7 +63,7 @@ gd_machine_read(const text *name, int version, GdMachine *machine)
 	machine->name = cstring_to_text_with_len(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
 	machine->newest = version == GD_NEWEST_VERSION;
 	gd_scan_begin(&scan, fsms, GD_FSMS_PKEY);
-	if (machine_find(&scan, name, version))
+	if (gd_machine_find(&scan, name, version))
 	{
 		GdRow	   *row = gd_row_create(fsms);
 
@@ -98,12 +94,6 @@ gd_machine_read(const text *name, int version, GdMachine *machine)
 	gd_table_close(fsms);
 }
 
-static double
-interval_usecs(const Interval *span)
-{
-	return span->time + (span->day + 30.0 * span->month) * USECS_PER_DAY;
-}
-
 /*
  * gd_machine_backoff: how long to wait before the try after `attempt`, which
  * counts from 0: base x 2^attempt, at most the cap.
@@ -111,18 +101,18 @@ interval_usecs(const Interval *span)
 Interval *
 gd_machine_backoff(const GdMachine *machine, int attempt)
 {
-	double		wait = ldexp(interval_usecs(&machine->backoff_base), Min(attempt, 200));
-	double		cap = interval_usecs(&machine->backoff_cap);
+	double		wait = ldexp(gd_interval_to_ms(&machine->backoff_base), Min(attempt, 200));
+	double		cap = gd_interval_to_ms(&machine->backoff_cap);
 
-	return gd_interval_from_ms(Min(wait, cap) / 1000.0);
+	return gd_interval_from_ms(Min(wait, cap));
 }
 
 /*
- * machine_admin: is the current role an admin?  Admins are those who may
+ * gd_machine_admin: is the current role an admin?  Admins are those who may
  * grant levels.
  */
-static bool
-machine_admin(void)
+bool
+gd_machine_admin(void)
 {
 	Oid			argtypes[] = {REGROLEOID, TEXTOID};
 	Oid			function = LookupFuncName(list_make2(makeString("gen_durable"),
@@ -130,106 +120,4 @@ machine_admin(void)
 										  2, argtypes, false);
 
 	return gd_proc_aclcheck(function, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK;
-}
-
-/*
- * machine_check_owner: only the machine's owner or an admin may change it.
- */
-static void
-machine_check_owner(const text *name, const text *owner)
-{
-	char	   *owner_name = text_to_cstring(owner);
-	Oid			owner_id = get_role_oid(owner_name, true);
-
-	if ((OidIsValid(owner_id) && has_privs_of_role(GetUserId(), owner_id)) || machine_admin())
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("machine \"%s\" belongs to role \"%s\"",
-					gd_clip(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)), owner_name),
-			 errhint("Only its owner or an admin may change it or add a version.")));
-}
-
-static Interval *
-machine_arg_interval(FunctionCallInfo fcinfo, int argno, const char *what)
-{
-	Interval   *span;
-
-	gd_arg_required(fcinfo, argno, what);
-	span = PG_GETARG_INTERVAL_P(argno);
-	gd_check_not_negative(what, span, NULL);
-	return span;
-}
-
-/*
- * register_fsm(name, handler, version, step, queue, initial, max_attempts,
- *				backoff_base, backoff_cap, max_crashes, on_error,
- *				statement_timeout, inline_execution)
- *
- * Registering a version again changes its settings; instances that run on it
- * fall under them at once.  A lock on the name keeps two roles from
- * both becoming its first owner.
- */
-Datum
-gd_register_fsm(PG_FUNCTION_ARGS)
-{
-	text	   *name = gd_arg_name(fcinfo, 0, "machine name");
-	int			version = gd_arg_positive(fcinfo, 2, "version");
-	text	   *queue = gd_arg_name(fcinfo, 4, "queue");
-	text	   *initial = gd_arg_name(fcinfo, 5, "initial step");
-	int			max_attempts = gd_arg_positive(fcinfo, 6, "max_attempts");
-	Interval   *base = machine_arg_interval(fcinfo, 7, "backoff_base");
-	Interval   *cap = machine_arg_interval(fcinfo, 8, "backoff_cap");
-	text	   *owner = cstring_to_text(GetUserNameFromId(GetUserId(), false));
-	GdTable    *fsms;
-	GdRow	   *row;
-	GdScan		scan;
-	bool		found;
-
-	gd_writes("gen_durable.register_fsm()");
-	if (!PG_ARGISNULL(1) || !PG_ARGISNULL(3) || !PG_ARGISNULL(10) || !PG_ARGISNULL(11))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("this version of gen_durable runs no steps in the server"),
-				 errhint("Leave handler, step, on_error and statement_timeout out, and run the steps in a worker.")));
-	if (!PG_ARGISNULL(9))
-		gd_arg_positive(fcinfo, 9, "max_crashes");
-	gd_arg_required(fcinfo, 12, "inline_execution");
-
-	gd_key_lock("fsm", name);
-	fsms = gd_table_open(GD_FSMS);
-	row = gd_row_create(fsms);
-	gd_scan_begin(&scan, fsms, GD_FSMS_PKEY);
-	if (machine_find(&scan, name, GD_NEWEST_VERSION))
-	{
-		owner = DatumGetTextPCopy(gd_slot_datum(fsms, scan.slot, FSM_OWNER));
-		machine_check_owner(name, owner);
-	}
-	found = machine_find(&scan, name, version) &&
-		gd_row_lock(row, &scan.slot->tts_tid, true) == GD_LOCKED;
-
-	gd_row_set(row, FSM_NAME, PointerGetDatum(name));
-	gd_row_set(row, FSM_VERSION, Int32GetDatum(version));
-	gd_row_set(row, FSM_OWNER, PointerGetDatum(owner));
-	gd_row_set(row, FSM_QUEUE, PointerGetDatum(queue));
-	gd_row_set(row, FSM_INITIAL, PointerGetDatum(initial));
-	gd_row_set(row, FSM_MAX_ATTEMPTS, Int32GetDatum(max_attempts));
-	gd_row_set(row, FSM_BACKOFF_BASE, IntervalPGetDatum(base));
-	gd_row_set(row, FSM_BACKOFF_CAP, IntervalPGetDatum(cap));
-	if (PG_ARGISNULL(9))
-		gd_row_set_null(row, FSM_MAX_CRASHES);
-	else
-		gd_row_set(row, FSM_MAX_CRASHES, PG_GETARG_DATUM(9));
-	gd_row_set(row, FSM_INLINE_EXECUTION, PG_GETARG_DATUM(12));
-	gd_row_set(row, FSM_REGISTERED_AT, TimestampTzGetDatum(gd_now()));
-	if (found)
-		gd_row_update(row);
-	else
-		gd_row_insert(row);
-
-	gd_scan_end(&scan);
-	gd_row_free(row);
-	gd_table_close(fsms);
-	gd_table_flush();
-	PG_RETURN_VOID();
 }

@@ -9,6 +9,8 @@
 
 #include "datatype/timestamp.h"
 
+#include "table.h"
+
 /* A machine as it is registered, or the defaults where it is not. */
 typedef struct GdMachine
 {
@@ -26,6 +28,8 @@ typedef struct GdMachine
 /* Stands for the newest version. */
 #define GD_NEWEST_VERSION 0
 
+extern bool gd_machine_find(GdScan *scan, const text *name, int version);
+extern bool gd_machine_admin(void);
 extern void gd_machine_read(const text *name, int version, GdMachine *machine);
 extern Interval *gd_machine_backoff(const GdMachine *machine, int attempt);
 

@@ -126,6 +126,9 @@ outcome_interval(const GdJsonField *field, const char *what, Interval **into, Gd
 static bool
 outcome_next(const GdJsonField *fields, GdOutcome *outcome, GdFault *fault)
 {
+	outcome->inline_execution = -1;
+	if (fields[KEY_INLINE_EXECUTION].given)
+		outcome->inline_execution = fields[KEY_INLINE_EXECUTION].value.val.boolean;
 	outcome->rate_limit = gd_json_text(&fields[KEY_RATE_LIMIT]);
 	if (outcome->rate_limit && !gd_check_name("rate limit", outcome->rate_limit, fault))
 		return false;

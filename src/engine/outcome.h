@@ -39,6 +39,7 @@ typedef struct GdOutcome
 	double		weight;			/* next */
 	GdKeyPlan	key_plan;		/* next */
 	text	   *key;			/* next, if it switches */
+	int			inline_execution;	/* next; -1: as the machine has it */
 	Interval   *delay;			/* next, retry; NULL for none */
 	ArrayType  *names;			/* await */
 	Interval   *timeout;		/* await; NULL for none */
@@ -46,6 +47,8 @@ typedef struct GdOutcome
 	int			nchildren;
 	Datum		result;			/* done */
 	text	   *error;			/* stop, fail; clipped */
+	bool		consumes_nothing;	/* decided by a handler of errors, which
+									 * was handed no signals */
 } GdOutcome;
 
 extern const char *const gd_outcome_names[GD_NOUTCOMES];

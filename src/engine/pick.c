@@ -20,6 +20,7 @@
 #include "executor/instrument.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -86,7 +87,8 @@ static bool
 pick_claim(Pick *pick, GdRow *row, bool locked)
 {
 	pg_uuid_t  *token = palloc(sizeof(pg_uuid_t));
-	bool		owed = gd_wake_owed() && pick_own(row);
+	bool		owed = pick->request->claimant.kind == GD_CLAIMS_FOR_CLIENT &&
+	gd_wake_owed() && pick_own(row);
 	GdJob	   *job;
 
 	if (pick->njobs == pick->size)
@@ -118,6 +120,17 @@ pick_claim(Pick *pick, GdRow *row, bool locked)
 }
 
 /*
+ * pick_wants: is a row's step one that this pick claims?
+ */
+static bool
+pick_wants(const Pick *pick, GdRow *row)
+{
+	return gd_runner_claims(&pick->request->claimant, gd_instance_text(row, INST_FSM),
+							gd_instance_int(row, INST_FSM_VERSION),
+							gd_instance_text(row, INST_STEP));
+}
+
+/*
  * pick_candidate: claim, block or pass over the row that a scan stands on and
  * that is loaded.
  */
@@ -145,7 +158,7 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 	result = gd_admit(&pick->admission, pick->row, &blocked_on);
 	if (result == GD_ADMIT)
 		(void) pick_claim(pick, pick->row, true);
-	else if (result == GD_ADMIT_HEAD)
+	else if (result == GD_ADMIT_HEAD && pick_wants(pick, pick->admission.head))
 	{
 		/* It was found under a snapshot of its own. */
 		gd_job_loader_refresh(&pick->loader);
@@ -193,11 +206,14 @@ pick_walk(Pick *pick, GdScan *scan, bool from_head)
 
 		gd_row_load(pick->row, scan->slot);
 		next = gd_instance_place(pick->row);
-		if (next.eligible_at > pick->now)
+		if (next.eligible_at > pick->now && !pick->request->any_time)
 		{
 			result = next.priority;
 			break;
 		}
+		CHECK_FOR_INTERRUPTS();
+		if (!pick_wants(pick, pick->row))
+			continue;
 		place = next;
 		if (!any && from_head && pick_blocks_read() - blocks > LONG_WALK_BLOCKS)
 			gd_cursor_set(queue, pick->now, &place);
@@ -328,6 +344,11 @@ gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request)
 	request->batch = gd_arg_positive(fcinfo, first_arg + 2, "batch");
 	request->lease_ttl = NULL;
 	request->one_document = false;
+	request->claimant = (GdClaimant)
+	{
+		GD_CLAIMS_FOR_CLIENT
+	};
+	request->any_time = false;
 	if (!PG_ARGISNULL(first_arg + 3))
 	{
 		request->lease_ttl = PG_GETARG_INTERVAL_P(first_arg + 3);
@@ -336,19 +357,29 @@ gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request)
 }
 
 /*
+ * gd_pick_put: add jobs to the set that a call returns.
+ */
+void
+gd_pick_put(FunctionCallInfo fcinfo, GdJob *jobs, int njobs)
+{
+	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	for (int i = 0; i < njobs; i++)
+		tuplestore_putvalues(out->setResult, out->setDesc, jobs[i].values, jobs[i].nulls);
+}
+
+/*
  * gd_pick_return: claim, and return the jobs as a set.
  */
 Datum
 gd_pick_return(FunctionCallInfo fcinfo, const GdPickRequest *request)
 {
-	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
 	GdJob	   *jobs;
 	int			njobs;
 
 	InitMaterializedSRF(fcinfo, 0);
 	njobs = gd_pick_jobs(request, &jobs);
-	for (int i = 0; i < njobs; i++)
-		tuplestore_putvalues(out->setResult, out->setDesc, jobs[i].values, jobs[i].nulls);
+	gd_pick_put(fcinfo, jobs, njobs);
 	return (Datum) 0;
 }
 

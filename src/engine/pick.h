@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "engine/job.h"
+#include "engine/runners.h"
 
 /* What a worker asks for. */
 typedef struct GdPickRequest
@@ -17,10 +18,13 @@ typedef struct GdPickRequest
 	int			batch;
 	Interval   *lease_ttl;		/* NULL: the queue's */
 	bool		one_document;	/* the jobs must fit into one jsonb */
+	GdClaimant	claimant;		/* for whom */
+	bool		any_time;		/* steps of the future too */
 } GdPickRequest;
 
 extern void gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request);
 extern int	gd_pick_jobs(const GdPickRequest *request, GdJob **jobs);
+extern void gd_pick_put(FunctionCallInfo fcinfo, GdJob *jobs, int njobs);
 extern Datum gd_pick_return(FunctionCallInfo fcinfo, const GdPickRequest *request);
 
 #endif							/* GEN_DURABLE_PICK_H */

@@ -28,6 +28,7 @@
 #include "engine/instance.h"
 #include "engine/poll.h"
 #include "engine/queues.h"
+#include "engine/runners.h"
 #include "names.h"
 #include "shmem/shmem.h"
 #include "shmem/timers.h"
@@ -55,9 +56,24 @@ typedef struct Wait
 static TimestampTz keyed_until = 0;
 
 /*
+ * wait_is_ours: is the step of the row that a scan stands on a client's?
+ */
+static bool
+wait_is_ours(GdScan *scan)
+{
+	static const GdClaimant client = {GD_CLAIMS_FOR_CLIENT};
+
+	return gd_runner_claims(&client,
+							DatumGetTextPP(gd_slot_datum(scan->table, scan->slot, INST_FSM)),
+							DatumGetInt32(gd_slot_datum(scan->table, scan->slot, INST_FSM_VERSION)),
+							DatumGetTextPP(gd_slot_datum(scan->table, scan->slot, INST_STEP)));
+}
+
+/*
  * wait_counts: is the due row that a scan stands on work for a pick?
  *
- * Not one that an open transaction holds.  One with a concurrency key may be
+ * Not one that the server runs itself, nor one that an open transaction
+ * holds.  One with a concurrency key may be
  * refused by the pick without a trace, when an open transaction holds the
  * key; a session that comes back at once for the same kind of work is made to
  * pause, unless a wake-up says that there is news.
@@ -67,7 +83,7 @@ wait_counts(Wait *wait, GdScan *scan, TimestampTz now)
 {
 	bool		no_key;
 
-	if (gd_slot_hold(scan->slot) == GD_HOLD_OTHER)
+	if (!wait_is_ours(scan) || gd_slot_hold(scan->slot) == GD_HOLD_OTHER)
 		return false;
 	(void) gd_slot_value(scan->table, scan->slot, INST_CONCURRENCY_KEY, &no_key);
 	if (no_key)

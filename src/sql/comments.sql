@@ -59,6 +59,10 @@ COMMENT ON COLUMN gen_durable.fsms.backoff_base IS 'Wait before the second try; 
 COMMENT ON COLUMN gen_durable.fsms.backoff_cap IS 'Longest wait between tries.';
 COMMENT ON COLUMN gen_durable.fsms.max_crashes IS 'Crashes of one step in a row before the next fails the instance; NULL is no bound (D-9).';
 COMMENT ON COLUMN gen_durable.fsms.inline_execution IS 'Whether its steps may run on in the same claim (GD-325).';
+COMMENT ON COLUMN gen_durable.fsms.handler IS 'Function that the server runs steps with; NULL where a client''s program runs them.';
+COMMENT ON COLUMN gen_durable.fsms.step_handlers IS 'Functions of single steps, by step; they go before handler.';
+COMMENT ON COLUMN gen_durable.fsms.on_error IS 'Function that decides what an error of a step leads to, before the retry policy (GD-346).';
+COMMENT ON COLUMN gen_durable.fsms.statement_timeout IS 'How long a step may run in the server; NULL takes the owner''s statement_timeout.';
 COMMENT ON COLUMN gen_durable.fsms.registered_at IS 'When this version was last registered.';
 
 COMMENT ON TABLE gen_durable.queues IS 'Settings of queues where they differ from the server''s.';

@@ -130,6 +130,10 @@ CREATE TABLE gen_durable.fsms (
   backoff_cap       interval NOT NULL DEFAULT '5min',
   max_crashes       int DEFAULT 10,
   inline_execution  boolean NOT NULL DEFAULT false,
+  handler           text,
+  step_handlers     jsonb NOT NULL DEFAULT '{}',
+  on_error          text,
+  statement_timeout interval,
   registered_at     timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
   CONSTRAINT fsms_pkey PRIMARY KEY (name, version)
 );

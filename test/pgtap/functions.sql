@@ -36,6 +36,7 @@ INSERT INTO contract VALUES
   ('stop', 'reason text', 'jsonb'),
   ('fail', 'error text', 'jsonb'),
   ('register_fsm', 'name text, handler regprocedure DEFAULT NULL::regprocedure, version integer DEFAULT 1, step text DEFAULT NULL::text, queue text DEFAULT ''default''::text, initial text DEFAULT ''start''::text, max_attempts integer DEFAULT 20, backoff_base interval DEFAULT ''00:00:01''::interval, backoff_cap interval DEFAULT ''00:05:00''::interval, max_crashes integer DEFAULT 10, on_error regprocedure DEFAULT NULL::regprocedure, statement_timeout interval DEFAULT NULL::interval, inline_execution boolean DEFAULT false', 'void'),
+  ('drain', 'queue text DEFAULT NULL::text, with_scheduled boolean DEFAULT true, max_steps integer DEFAULT 1000, OUT steps bigint, OUT next bigint, OUT retry bigint, OUT await bigint, OUT children bigint, OUT done bigint, OUT stop bigint', 'record'),
   ('reap', 'max_rows integer DEFAULT 1000', 'bigint'),
   ('fire_timeouts', 'max_rows integer DEFAULT 1000', 'bigint'),
   ('reclaim', 'queue text, prefix text, margin interval', 'bigint'),

@@ -36,7 +36,7 @@ INSERT INTO may VALUES
   ('next_step', '{worker,admin}'), ('retry', '{worker,admin}'), ('await_signal', '{worker,admin}'),
   ('schedule_children', '{worker,admin}'), ('done', '{worker,admin}'), ('stop', '{worker,admin}'), ('fail', '{worker,admin}'),
   ('why', '{monitor,admin}'), ('queue_counters', '{monitor,admin}'), ('queue_heads', '{monitor,admin}'),
-  ('register_fsm', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('recount', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'), ('pause', '{admin}'), ('resume', '{admin}'), ('set_queue', '{admin}'),
+  ('register_fsm', '{admin}'), ('drain', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('recount', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'), ('pause', '{admin}'), ('resume', '{admin}'), ('set_queue', '{admin}'),
   ('grant_usage', '{admin}');
 SELECT set_eq($$SELECT function FROM may$$, $$SELECT proname::text FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prorettype <> 'trigger'::regtype$$, 'the matrix has every function');
 SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prosecdef AND p.prorettype = 'trigger'::regtype$$,
@@ -103,7 +103,7 @@ SELECT is(pg_temp.as_role(role, statement), '42501', role || ' is refused: ' || 
     $$SELECT gen_durable.complete_many('[]')$$, $$SELECT gen_durable.complete_and_take('[]', 'q', 'w')$$, $$CALL gen_durable.commit_and_take('[]', 'q', 'w')$$, $$CALL gen_durable.wait('{q}', '0')$$,
     $$SELECT gen_durable.heartbeat('{}')$$, $$SELECT gen_durable.release('{}')$$, $$SELECT gen_durable.children(1)$$, $$SELECT gen_durable.inbox(1)$$,
     $$SELECT gen_durable.reclaim('q', 'w', '1 hour')$$, $$SELECT gen_durable.reap()$$, $$SELECT gen_durable.fire_timeouts()$$, $$SELECT gen_durable.gc()$$, $$SELECT gen_durable.tick()$$,
-    $$SELECT gen_durable.cancel(1)$$, $$SELECT gen_durable.revive(1)$$, $$SELECT gen_durable.pause('q')$$, $$SELECT gen_durable.resume('q')$$, $$SELECT gen_durable.set_queue('q')$$, $$SELECT gen_durable.register_fsm('m')$$, $$SELECT gen_durable.grant_usage('gd_nobody', 'admin')$$,
+    $$SELECT gen_durable.cancel(1)$$, $$SELECT gen_durable.revive(1)$$, $$SELECT gen_durable.pause('q')$$, $$SELECT gen_durable.resume('q')$$, $$SELECT gen_durable.set_queue('q')$$, $$SELECT gen_durable.register_fsm('m')$$, $$SELECT gen_durable.drain()$$, $$SELECT gen_durable.grant_usage('gd_nobody', 'admin')$$,
     $$DELETE FROM gen_durable.instances$$, $$UPDATE gen_durable.instances SET status = 'done'$$, $$INSERT INTO gen_durable.instances (fsm, step) VALUES ('a', 'b')$$,
     $$TRUNCATE gen_durable.signals$$, $$INSERT INTO gen_durable.signals (target_id, name) VALUES (1, 'go')$$, $$SELECT nextval('gen_durable.instances_id_seq')$$]) statement;
 SELECT is(pg_temp.as_role(role, statement), '42501', role || ' is refused: ' || statement)

@@ -83,6 +83,10 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.fsms')$$, $$VALUES
   ('backoff_cap', 'interval', false, '''00:05:00''::interval'),
   ('max_crashes', 'integer', true, '10'),
   ('inline_execution', 'boolean', false, 'false'),
+  ('handler', 'text', true, NULL),
+  ('step_handlers', 'jsonb', false, '''{}''::jsonb'),
+  ('on_error', 'text', true, NULL),
+  ('statement_timeout', 'interval', true, NULL),
   ('registered_at', 'timestamp with time zone', false, 'clock_timestamp()')$$, 'fsms has its columns');
 SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.queues')$$, $$VALUES
   ('name', 'text', false, NULL),
