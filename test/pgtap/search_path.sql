@@ -101,6 +101,7 @@ BEGIN
     $c$SELECT pg_catalog.string_agg(created::text, ',') FROM gen_durable.insert_all(pg_catalog.concat($1, 'x'), '[{"queue": "x"}, {"queue": "x", "correlation_key": "twice"}, {"correlation_key": "twice"}]')$c$,
     $c$SELECT (gen_durable.find($1) OPERATOR(pg_catalog.=) calls.id($1))::text$c$,
     $c$SELECT gen_durable.register_fsm(pg_catalog.concat($1, 'm'), queue => $1)::text$c$,
+    $c$SELECT steps::text FROM gen_durable.drain($1)$c$,
     $c$SELECT created::text FROM gen_durable.insert(pg_catalog.concat($1, 'm'))$c$,
     $c$SELECT pg_catalog.string_agg(step, ',' ORDER BY id) FROM gen_durable.pick($1, 'w', 10)$c$,
     $c$SELECT pg_catalog.string_agg(step, ',') FROM gen_durable.take($1, 'w', 10)$c$,
