@@ -20,6 +20,10 @@ SELECT waits_for, held_by FROM why(id('urgent'));
 SELECT picks('q', 2), fin('a', await_signal('{go,stop}', 'two', timeout => '1 h')), fin('b', schedule_children('two', '[{"fsm": "c", "queue": "c"}, {"fsm": "d", "queue": "c"}]'));
 SELECT w.status, w.waits_for, w.until = i.await_deadline, w.held_by, w.ahead FROM instances i, why(i.id) w WHERE i.fsm = 'a';
 SELECT status, waits_for, until, held_by, ahead FROM why(id('b'));
+-- a signal that its step had already is not waited for
+SELECT count(*) FROM insert('early', queue => 'early');
+SELECT signal(id('early'), 'go'), picks('early'), fin('early', await_signal('{go}', 'two'));
+SELECT waits_for FROM why(id('early'));
 -- a key
 CALL fresh();
 SELECT count(*) FROM unnest('{k1,k2,k3}'::text[]) n, insert(n, queue => 'k', concurrency_key => 'disk:1');

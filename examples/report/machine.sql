@@ -53,7 +53,10 @@ RETURN CASE step
   WHEN 'read' THEN gen_durable.next_step('measure', jsonb_build_object('package', package, 'files', to_jsonb(found)))
   WHEN 'measure' THEN gen_durable.done(jsonb_build_object('package', package, 'files',
     (SELECT coalesce(jsonb_agg(report.measured(line)), '[]') FROM unnest(found) AS line)))
-  WHEN 'join' THEN gen_durable.await_signal(ARRAY['publish'], 'publish')
+  WHEN 'join' THEN CASE
+    -- It may have come while the children ran, and only a signal that is new wakes a park.
+    WHEN EXISTS (SELECT FROM gen_durable.inbox(id) WHERE name = 'publish') THEN gen_durable.next_step('publish')
+    ELSE gen_durable.await_signal(ARRAY['publish'], 'publish') END
   WHEN 'publish' THEN gen_durable.done(report.summary(id))
   ELSE gen_durable.fail(array_to_string(found, E'\n'))
 END;

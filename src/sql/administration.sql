@@ -85,7 +85,10 @@ BEGIN
       until := i.lease_expires_at;
       held_by := i.locked_by;
     WHEN i.status = 'awaiting_signal' THEN
-      waits_for := 'a signal: ' || array_to_string(i.awaits, ', ');
+      waits_for := 'a signal: ' || array_to_string(i.awaits, ', ') ||
+        CASE WHEN EXISTS (SELECT FROM gen_durable.signals AS s
+                           WHERE s.target_id = i.id AND s.name = ANY (i.awaits) AND s.consumed_at IS NULL)
+             THEN '; not one that the step had when it parked' ELSE '' END;
       until := i.await_deadline;
     WHEN i.status = 'awaiting_children' THEN
       waits_for := 'its children';

@@ -113,9 +113,9 @@ pass('DROP DATABASE of a database with processes');
 query('CREATE DATABASE plain');
 query('DROP DATABASE plain');
 is(pids('postgres'), $pids, 'DROP DATABASE of another one does not disturb them');
-query('CREATE ROLE nobody LOGIN');
+query('CREATE ROLE gd_stranger LOGIN');
 $pids = pids('other');
-$node->psql('postgres', 'SET ROLE nobody; DROP DATABASE other');
+$node->psql('postgres', 'SET ROLE gd_stranger; DROP DATABASE other');
 is(pids('other'), $pids, 'one who may not drop a database does not stop its processes');
 
 # The switch.
