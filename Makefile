@@ -72,9 +72,11 @@ OBJS = \
 	src/engine/timeouts.o \
 	src/engine/tokens.o \
 	src/engine/wait.o \
+	src/engine/workers.o \
 	src/shmem/databases.o \
 	src/shmem/shmem.o \
 	src/shmem/stats.o \
+	src/shmem/waiters.o \
 	src/shmem/timers.o \
 	src/shmem/wake.o
 

@@ -22,6 +22,7 @@
 #include "engine/poll.h"
 #include "names.h"
 #include "shmem/shmem.h"
+#include "shmem/waiters.h"
 #include "shmem/wake.h"
 
 PG_FUNCTION_INFO_V1(gd_await);
@@ -144,6 +145,7 @@ await_settled(int64 id, bool terminal_only, TimestampTz deadline, Datum *values,
 		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
 		if (await_look(id, terminal_only, left == 0, values, nulls))
 			return;
+		gd_waiter_begin(NULL, 0, id);
 		(void) gd_poll_wait(&poll, left);
 	}
 }
@@ -173,6 +175,7 @@ gd_await(PG_FUNCTION_ARGS)
 	PG_FINALLY();
 	{
 		gd_wake_leave();
+		gd_waiter_end();
 	}
 	PG_END_TRY();
 

@@ -32,6 +32,7 @@
 #include "names.h"
 #include "shmem/shmem.h"
 #include "shmem/timers.h"
+#include "shmem/waiters.h"
 #include "shmem/wake.h"
 
 /*
@@ -226,6 +227,7 @@ wait_until_work(Wait *wait)
 			return;
 		until_next = TimestampDifferenceMilliseconds(gd_now(), wait->next);
 		wait_let_go();
+		gd_waiter_begin(wait->queues, wait->nqueues, 0);
 		wait->woken = gd_poll_wait(&poll, Min(left, until_next));
 	}
 }
@@ -319,6 +321,7 @@ gd_wait(PG_FUNCTION_ARGS)
 	PG_FINALLY();
 	{
 		gd_wake_leave();
+		gd_waiter_end();
 	}
 	PG_END_TRY();
 	PG_RETURN_VOID();

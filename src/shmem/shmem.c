@@ -20,6 +20,7 @@
 #include "shmem/databases.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
+#include "shmem/waiters.h"
 #include "shmem/timers.h"
 #include "shmem/wake.h"
 
@@ -36,6 +37,7 @@ static const ShmemPart parts[] = {
 	{"gen_durable databases", gd_databases_size, gd_databases_attach},
 	{"gen_durable timers", gd_timers_size, gd_timers_attach},
 	{"gen_durable statistics", gd_stats_size, gd_stats_attach},
+	{"gen_durable waiters", gd_waiters_size, gd_waiters_attach},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;

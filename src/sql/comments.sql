@@ -186,3 +186,14 @@ COMMENT ON COLUMN gen_durable.stats.reconciled_buckets IS 'Rate buckets that rec
 COMMENT ON COLUMN gen_durable.stats.reconciled_gates IS 'Gates that reconcile put right (event gc.swept).';
 COMMENT ON COLUMN gen_durable.stats.since IS 'From when on the row''s events were counted.';
 COMMENT ON COLUMN gen_durable.stats.counted_at IS 'When all rows were last counted; NULL: not yet.';
+
+COMMENT ON COLUMN gen_durable.workers.kind IS 'A process: launcher, maintainer and so on; or waiter, or holder.';
+COMMENT ON COLUMN gen_durable.workers.pid IS 'Its process id, as in pg_stat_activity; NULL for a holder, of which only the name is known.';
+COMMENT ON COLUMN gen_durable.workers.name IS 'The holder''s name, as it gave it to pick or take.';
+COMMENT ON COLUMN gen_durable.workers.queues IS 'The queues that it waits for, or of which it holds claims.';
+COMMENT ON COLUMN gen_durable.workers.instance IS 'The instance that it awaits.';
+COMMENT ON COLUMN gen_durable.workers.since IS 'Since when it runs or waits, or when the oldest of its claims was made.';
+COMMENT ON COLUMN gen_durable.workers.state IS 'What a process does or waits for.';
+COMMENT ON COLUMN gen_durable.workers.claims IS 'How many claims it holds.';
+COMMENT ON COLUMN gen_durable.workers.overdue IS 'How many of them have outlived their lease.';
+COMMENT ON COLUMN gen_durable.workers.lease_expires_at IS 'When the first of their leases ends.';

@@ -38,3 +38,35 @@ CREATE VIEW gen_durable.stats AS
   FULL JOIN gen_durable.queues AS q ON q.name = coalesce(c.queue, h.queue);
 COMMENT ON VIEW gen_durable.stats IS
   'Each queue: how many rows are in which state, what is due, and what has happened since the server''s start. The row without a queue has what belongs to none. NULL where it is not known: without the preload, and before the first count.';
+
+-- With the rights of the extension's owner, since pg_stat_activity hides other roles' processes.
+CREATE FUNCTION gen_durable.processes(OUT kind text, OUT pid int, OUT since timestamptz, OUT state text)
+RETURNS SETOF record LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 10 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $processes$
+  SELECT substr(a.backend_type, length('gen_durable ') + 1), a.pid, a.backend_start,
+         coalesce(a.wait_event_type || ': ' || a.wait_event, a.state)
+  FROM pg_stat_activity AS a
+  WHERE a.backend_type LIKE 'gen\_durable %' AND (a.datid IS NULL OR a.datname = current_database())
+$processes$;
+COMMENT ON FUNCTION gen_durable.processes IS
+  'The extension''s processes that work for this database, for the view workers.';
+
+CREATE FUNCTION gen_durable.waiters(OUT pid int, OUT queues text[], OUT instance bigint, OUT since timestamptz)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'gd_waiters';
+COMMENT ON FUNCTION gen_durable.waiters IS
+  'The sessions of this database that wait for queues or for an instance, for the view workers; no rows without the preload.';
+
+CREATE VIEW gen_durable.workers AS
+  SELECT p.kind, p.pid, NULL::text AS name, NULL::text[] AS queues, NULL::bigint AS instance, p.since, p.state,
+         NULL::bigint AS claims, NULL::bigint AS overdue, NULL::timestamptz AS lease_expires_at
+  FROM gen_durable.processes() AS p
+  UNION ALL
+  SELECT 'waiter', w.pid, NULL, w.queues, w.instance, w.since, NULL, NULL, NULL, NULL
+  FROM gen_durable.waiters() AS w
+  UNION ALL
+  SELECT 'holder', NULL, i.locked_by, array_agg(DISTINCT i.queue), NULL, min(i.updated_at), NULL, count(*),
+         count(*) FILTER (WHERE i.lease_expires_at < pg_catalog.clock_timestamp()), min(i.lease_expires_at)
+  FROM gen_durable.instances AS i
+  WHERE i.status = 'executing'
+  GROUP BY i.locked_by;
+COMMENT ON VIEW gen_durable.workers IS
+  'Who works: the processes of the extension, the sessions that wait, and the holders of claims by the name that they gave. Reads all claimed rows.';

@@ -49,6 +49,8 @@ INSERT INTO contract VALUES
   ('set_queue', 'name text, executors integer DEFAULT NULL::integer, concurrency integer DEFAULT NULL::integer, prefetch integer DEFAULT NULL::integer, min_demand integer DEFAULT NULL::integer, lease_ttl interval DEFAULT NULL::interval', 'void'),
   ('why', 'id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamp with time zone, OUT until timestamp with time zone, OUT held_by text, OUT ahead bigint', 'record'),
   ('recount', '', 'bigint'),
+  ('processes', 'OUT kind text, OUT pid integer, OUT since timestamp with time zone, OUT state text', 'SETOF record'),
+  ('waiters', 'OUT pid integer, OUT queues text[], OUT instance bigint, OUT since timestamp with time zone', 'SETOF record'),
   ('queue_heads', 'OUT queue text, OUT oldest_due timestamp with time zone, OUT due_next timestamp with time zone', 'SETOF record'),
   ('grant_usage', 'role regrole, level text', 'void');
 SELECT results_eq(

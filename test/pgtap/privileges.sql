@@ -35,7 +35,7 @@ INSERT INTO may VALUES
   ('release', '{worker,admin}'), ('children', '{worker,admin}'), ('inbox', '{worker,admin}'),
   ('next_step', '{worker,admin}'), ('retry', '{worker,admin}'), ('await_signal', '{worker,admin}'),
   ('schedule_children', '{worker,admin}'), ('done', '{worker,admin}'), ('stop', '{worker,admin}'), ('fail', '{worker,admin}'),
-  ('why', '{monitor,admin}'), ('queue_counters', '{monitor,admin}'), ('queue_heads', '{monitor,admin}'),
+  ('why', '{monitor,admin}'), ('queue_counters', '{monitor,admin}'), ('queue_heads', '{monitor,admin}'), ('processes', '{monitor,admin}'), ('waiters', '{monitor,admin}'),
   ('register_fsm', '{admin}'), ('drain', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('recount', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'), ('pause', '{admin}'), ('resume', '{admin}'), ('set_queue', '{admin}'),
   ('grant_usage', '{admin}');
 SELECT set_eq($$SELECT function FROM may$$, $$SELECT proname::text FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prorettype <> 'trigger'::regtype$$, 'the matrix has every function');
@@ -145,6 +145,7 @@ SELECT is(pg_temp.as_role('gd_admin', $$SELECT gen_durable.revive((SELECT id FRO
 SELECT is(pg_temp.as_role('gd_admin', $$SELECT reaped FROM gen_durable.tick()$$), '0', 'admin: tick');
 SELECT is(pg_temp.as_role('gd_admin', $$SELECT gen_durable.gc('0') IS NOT NULL$$), 'true', 'admin: gc');
 SELECT is(pg_temp.as_role('gd_monitor', $$SELECT count(*) > 0 FROM gen_durable.stats$$), 'true', 'monitor: stats');
+SELECT is(pg_temp.as_role('gd_monitor', $$SELECT count(*) >= 0 FROM gen_durable.workers$$), 'true', 'monitor: workers');
 SELECT is(pg_temp.as_role('gd_monitor', $$SELECT status FROM gen_durable.why((SELECT id FROM tokens))$$), 'runnable', 'monitor: why');
 
 -- Machines belong to their owners: roles of any level that have been given register_fsm.
