@@ -25,6 +25,7 @@ OBJS = \
 	src/token.o \
 	src/bgw/bgw.o \
 	src/bgw/ddl.o \
+	src/bgw/feeder.o \
 	src/bgw/launcher.o \
 	src/bgw/maintainer.o \
 	src/bgw/scheduler.o \
@@ -40,6 +41,7 @@ OBJS = \
 	src/engine/complete.o \
 	src/engine/constructors.o \
 	src/engine/cursor.o \
+	src/engine/dispatched.o \
 	src/engine/drain.o \
 	src/engine/due.o \
 	src/engine/duerows.o \
@@ -52,6 +54,7 @@ OBJS = \
 	src/engine/instance.o \
 	src/engine/job.o \
 	src/engine/keylock.o \
+	src/engine/leave.o \
 	src/engine/machines.o \
 	src/engine/outcome.o \
 	src/engine/pick.o \
@@ -68,12 +71,14 @@ OBJS = \
 	src/engine/spec.o \
 	src/engine/stats.o \
 	src/engine/step.o \
+	src/engine/take.o \
 	src/engine/tick.o \
 	src/engine/timeouts.o \
 	src/engine/tokens.o \
 	src/engine/wait.o \
 	src/engine/workers.o \
 	src/shmem/databases.o \
+	src/shmem/dispatch.o \
 	src/shmem/shmem.o \
 	src/shmem/stats.o \
 	src/shmem/waiters.o \

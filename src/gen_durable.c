@@ -14,6 +14,7 @@
 #include "catalog.h"
 #include "compat.h"
 #include "engine/cursor.h"
+#include "engine/dispatched.h"
 #include "engine/due.h"
 #include "engine/effects.h"
 #include "engine/runners.h"
@@ -35,6 +36,7 @@ _PG_init(void)
 	gd_runners_init();
 	gd_effects_init();
 	gd_cursor_init();
+	gd_dispatched_init();
 	gd_due_init();
 	gd_shmem_init();
 	gd_stats_init();

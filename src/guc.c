@@ -17,6 +17,8 @@ int			gd_claim_scope = GD_CLAIM_LEASE;
 double		gd_clock_offset = 0;
 int			gd_dedup_retention = 7 * SECONDS_PER_DAY;
 bool		gd_defer_effects = true;
+int			gd_dispatch_buffer = 4096;
+int			gd_drain_timeout = 5000;
 bool		gd_enabled = true;
 int			gd_gc_batch = 10000;
 int			gd_gc_interval = 60000;
@@ -27,7 +29,9 @@ bool		gd_log_events = false;
 int			gd_max_databases = 64;
 int			gd_max_poll_interval = 5000;
 int			gd_max_queues = 1024;
+int			gd_min_demand = 1;
 int			gd_poll_interval = 1000;
+int			gd_prefetch = 0;
 int			gd_reaper_interval = 30000;
 int			gd_stats_interval = 600000;
 int			gd_vacuum_churn = 10;
@@ -61,6 +65,17 @@ gd_guc_init(void)
 							 "When off each is applied at once, for tests that look inside one transaction.",
 							 &gd_defer_effects, true,
 							 PGC_USERSET, 0, NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("gen_durable.dispatch_buffer",
+								"How many claims of fed queues there is a place for in shared memory.",
+								"0: no queue is fed.",
+								&gd_dispatch_buffer, 4096, 0, 1000000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.drain_timeout",
+							"How long the scheduler takes at its end to release what nobody has taken.",
+							"What remains is left to its lease.",
+							&gd_drain_timeout, 5000, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomBoolVariable("gen_durable.enabled",
 							 "Runs the background processes.",
 							 "Off for one database by ALTER DATABASE ... SET.",
@@ -113,11 +128,21 @@ gd_guc_init(void)
 								"The rest of a database's queues share an entry.",
 								&gd_max_queues, 1024, 16, 100000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.min_demand",
+							"From how many on steps are claimed ahead for a queue that has some.",
+							"For queues that set_queue gives no other.",
+							&gd_min_demand, 1, 1, GD_FEED_MAX,
+							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.poll_interval",
 							"How long a wait sleeps before it looks again the first time.",
 							"It doubles up to max_poll_interval while nothing comes.",
 							&gd_poll_interval, 1000, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.prefetch",
+							"How many steps are claimed ahead for a queue beyond what its workers run.",
+							"For queues that set_queue gives no other; 0 feeds only those that it gives a concurrency or prefetch.",
+							&gd_prefetch, 0, 0, GD_FEED_MAX,
+							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.reaper_interval",
 							"How long the maintainer sleeps at most.",
 							"It wakes by itself when a lease or an await ends.",

@@ -7,6 +7,9 @@
 
 #include "postgres.h"
 
+/* The highest concurrency, prefetch and min_demand. */
+#define GD_FEED_MAX 100000
+
 /* How long a claim lasts. */
 typedef enum GdClaimScope
 {
@@ -18,6 +21,8 @@ extern int	gd_claim_scope;		/* a GdClaimScope */
 extern double gd_clock_offset;	/* milliseconds added to the clock */
 extern int	gd_dedup_retention; /* seconds */
 extern bool gd_defer_effects;
+extern int	gd_dispatch_buffer; /* claims; fixed at server start */
+extern int	gd_drain_timeout;	/* milliseconds */
 extern bool gd_enabled;
 extern int	gd_gc_batch;		/* rows */
 extern int	gd_gc_interval;		/* milliseconds */
@@ -28,7 +33,9 @@ extern bool gd_log_events;
 extern int	gd_max_databases;	/* slots; fixed at server start */
 extern int	gd_max_poll_interval;	/* milliseconds */
 extern int	gd_max_queues;		/* entries; fixed at server start */
+extern int	gd_min_demand;		/* claims */
 extern int	gd_poll_interval;	/* milliseconds */
+extern int	gd_prefetch;		/* claims */
 extern int	gd_reaper_interval; /* milliseconds */
 extern int	gd_stats_interval;	/* milliseconds, or -1 */
 extern int	gd_vacuum_churn;	/* dead for each live row; 0: never */

@@ -30,7 +30,7 @@ extern bool gd_bgw_interrupts(int exit_code);
 extern void gd_bgw_sleep(TimestampTz until, const char *wait_event);
 
 extern void gd_work_begin(GdProcess process, Datum arg, GdLaunch *launch);
-extern void gd_work_interrupts(void);
+extern bool gd_work_interrupts(void);
 extern GdFound gd_work_run(GdPass pass, void *arg, int64 *done);
 
 extern PGDLLEXPORT void gd_launcher_main(Datum arg);

@@ -29,6 +29,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "shmem/databases.h"
+#include "shmem/dispatch.h"
 #include "shmem/stats.h"
 
 #define LAUNCHER_TYPE "gen_durable launcher"
@@ -177,6 +178,7 @@ launcher_start(const GdLaunch *launch, TimestampTz now)
 	{
 		gd_database_forget(launch);
 		gd_stats_forget(launch->database);
+		gd_dispatch_forget(launch->database);
 	}
 	else if (launcher_register(launch))
 		said_no_worker = false;

@@ -1,35 +1,32 @@
 /*
  * scheduler.c
  *		The scheduler of one database: wakes those who wait for rows of the
- *		future when these are due.
+ *		future when these are due, and feeds queues (feeder.c).
  *
  * Waiters and commits set a queue's timer (shmem/timers.c); the scheduler
  * sleeps, without a snapshot, until the first of them runs out, looks how many
  * rows of the queue are due, and wakes as many of its waiters.  So it does
- * nothing while nobody waits.
+ * nothing while nobody waits and no queue is fed.
  *
  * An error ends the process; the launcher starts it again.  README.md has the
  * states.
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "bgw/bgw.h"
+#include "bgw/feeder.h"
 #include "clock.h"
 #include "engine/duerows.h"
 #include "guc.h"
+#include "shmem/dispatch.h"
 #include "shmem/timers.h"
 
 static GdLaunch launch;
-
-static int64
-pass_nothing(void *arg)
-{
-	return 0;
-}
 
 /*
  * pass_timer: wake the waiters of a queue whose timer has run out.
@@ -68,15 +65,10 @@ scheduler_timers(void)
 	return found;
 }
 
-/*
- * scheduler_wake_at: when to look again, by the wall clock.
- */
-static TimestampTz
-scheduler_wake_at(void)
+static void
+scheduler_leave(int code, Datum arg)
 {
-	TimestampTz next = gd_timers_next();
-
-	return next == DT_NOEND ? DT_NOEND : next - (gd_now() - GetCurrentTimestamp());
+	gd_feeder_leave();
 }
 
 void
@@ -84,29 +76,34 @@ gd_scheduler_main(Datum arg)
 {
 	GdFound		found = GD_FOUND_EXTENSION;
 	uint32		looked_for = 0; /* the requests that the last look answers */
-	bool		looked = false;
+	bool		anew = true;
 
 	gd_work_begin(GD_SCHEDULER, arg, &launch);
+	before_shmem_exit(scheduler_leave, (Datum) 0);
 	for (;;)
 	{
 		uint32		requests = gd_database_requests(&launch);
-		int64		done;
+		TimestampTz next = DT_NOEND;
 
-		gd_work_interrupts();
+		anew |= gd_work_interrupts() || requests != looked_for;
 		if (!gd_enabled)
 			found = GD_FOUND_NOTHING;
-		else if (!looked || requests != looked_for)
-			found = gd_work_run(pass_nothing, NULL, &done);
-		looked = true;
+		else if (anew || found == GD_FOUND_EXTENSION)
+			found = gd_feeder_turn(anew, &next);
+		anew = false;
 		looked_for = requests;
 		if (found == GD_FOUND_EXTENSION)
 			found = scheduler_timers();
 		if (found == GD_FOUND_NOTHING)
 		{
+			if (gd_enabled)
+				gd_dispatch_forget(MyDatabaseId);
 			gd_database_unwanted(&launch, requests);
 			proc_exit(0);
 		}
-		gd_bgw_sleep(found == GD_FOUND_EXTENSION ? scheduler_wake_at() : DT_NOEND,
-					 "GenDurableScheduler");
+		next = found == GD_FOUND_EXTENSION ? Min(next, gd_timers_next()) : DT_NOEND;
+		if (next != DT_NOEND)
+			next -= gd_now() - GetCurrentTimestamp();
+		gd_bgw_sleep(next, "GenDurableScheduler");
 	}
 }

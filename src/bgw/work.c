@@ -164,12 +164,14 @@ gd_work_begin(GdProcess process, Datum arg, GdLaunch *launch)
 
 /*
  * gd_work_interrupts: between two passes.  Ends the process if that was asked
- * for.
+ * for; true if the settings were read anew.
  */
-void
+bool
 gd_work_interrupts(void)
 {
-	gd_bgw_interrupts(1);
+	bool		reloaded = gd_bgw_interrupts(1);
+
 	if (gd_database_must_stop(mine))
 		proc_exit(0);
+	return reloaded;
 }

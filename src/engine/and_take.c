@@ -5,7 +5,7 @@
  *
  * Where a machine lets its steps run ahead, the next step of the same instance
  * goes before all others, on the claim that is held (GD-326); the rest of the
- * batch is picked.
+ * batch is taken.
  */
 #include "postgres.h"
 
@@ -15,8 +15,8 @@
 
 #include "clock.h"
 #include "engine/complete.h"
-#include "engine/pick.h"
 #include "engine/queues.h"
+#include "engine/take.h"
 #include "json.h"
 #include "names.h"
 
@@ -55,7 +55,7 @@ run_ahead_take(GdRunAhead *ahead, GdPickRequest *request, GdJob **jobs)
 
 	request->batch -= ahead->njobs;
 	n = request->batch > 0 && (!request->one_document || ahead->bytes < GD_JOB_BYTES) ?
-		gd_pick_jobs(request, jobs) : 0;
+		gd_take_jobs(request, jobs) : 0;
 	if (ahead->njobs == 0)
 		return n;
 	ahead->jobs = repalloc_huge(ahead->jobs, sizeof(GdJob) * (ahead->njobs + n));
@@ -92,10 +92,8 @@ gd_complete_and_take(PG_FUNCTION_ARGS)
 					(errcode(results[i].sqlerrcode),
 					 errmsg("outcome %d is %s", i + 1, results[i].result),
 					 results[i].hint ? errhint("%s", results[i].hint) : 0));
-	InitMaterializedSRF(fcinfo, 0);
 	n = run_ahead_take(&ahead, &request, &jobs);
-	gd_pick_put(fcinfo, jobs, n);
-	return (Datum) 0;
+	return gd_pick_return(fcinfo, jobs, n);
 }
 
 /*

@@ -16,6 +16,7 @@
 #include "utils/builtins.h"
 
 #include "clock.h"
+#include "engine/dispatched.h"
 #include "engine/instance.h"
 #include "fault.h"
 #include "names.h"
@@ -34,6 +35,18 @@ typedef struct Cancel
 } Cancel;
 
 /*
+ * cancel_is_held: has a worker the row?  One that the scheduler has claimed
+ * ahead of demand is held by nobody.
+ */
+static bool
+cancel_is_held(const Cancel *c)
+{
+	return gd_instance_status(c->row) == GD_EXECUTING &&
+		(GD_IS_NULL(c->row, INST_TOKEN) ||
+		 !gd_dispatched_recall(DatumGetUUIDP(GD_VALUE(c->row, INST_TOKEN)), c->now));
+}
+
+/*
  * cancel_row: cancel the locked live row; false if it is only asked for.
  */
 static bool
@@ -45,7 +58,7 @@ cancel_row(const Cancel *c)
 		gd_row_set(row, INST_LAST_ERROR, PointerGetDatum(c->reason));
 	else if (GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT))
 		gd_row_set_null(row, INST_LAST_ERROR);
-	if (gd_instance_status(row) == GD_EXECUTING && !c->force)
+	if (!c->force && cancel_is_held(c))
 	{
 		if (GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT))
 			gd_row_set(row, INST_CANCEL_REQUESTED_AT, TimestampTzGetDatum(c->now));

@@ -25,6 +25,7 @@
 
 #include "clock.h"
 #include "engine/complete.h"
+#include "engine/dispatched.h"
 #include "engine/effects.h"
 #include "engine/inbox.h"
 #include "engine/insert.h"
@@ -216,6 +217,9 @@ complete_run_ahead(Completion *c, const GdOutcome *outcome)
 		return;
 	gd_session_ended(&old);
 	gd_session_claimed(token);
+	gd_dispatched_ended(&old);
+	gd_dispatched_register(gd_wake_queue(gd_instance_text(row, INST_QUEUE)), token,
+						   c->ahead->request->worker, c->now);
 	gd_job_finish(row, job);
 	c->ahead->bytes += gd_job_size(job);
 	c->ahead->njobs++;

@@ -19,6 +19,7 @@
 #include "engine/queues.h"
 #include "engine/tokens.h"
 #include "names.h"
+#include "shmem/dispatch.h"
 
 PG_FUNCTION_INFO_V1(gd_heartbeat);
 
@@ -83,8 +84,14 @@ gd_heartbeat(PG_FUNCTION_ARGS)
 		if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
 		{
 			const Interval *lease = ttl ? ttl : heartbeat_ttl(row, now, &last);
-
 			TimestampTz expires_at = gd_later(now, lease);
+			GdHolder	holder;
+
+			/* Who took a claim out of the buffer is written down here. */
+			if (gd_dispatch_find(tokens.tokens[i], &holder) == GD_DISPATCH_TAKEN)
+				gd_row_set(row, INST_LOCKED_BY,
+						   PointerGetDatum(cstring_to_text_with_len(holder.worker,
+																	holder.worker_len)));
 
 			gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(expires_at));
 			gd_row_update(row);

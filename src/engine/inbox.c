@@ -189,6 +189,41 @@ gd_inbox_load(GdScan *by_target, int64 target, ArrayType *awaits, GdInbox *inbox
 }
 
 /*
+ * gd_inbox_reload: what a claim that was made before was handed, as its job
+ * carries it: the signals with these ids, and none that came since.
+ */
+void
+gd_inbox_reload(GdScan *by_target, int64 target, ArrayType *handed, ArrayType *awaited,
+				GdInbox *inbox)
+{
+	GdTable    *signals = by_target->table;
+	JsonbParseState *all = NULL;
+	JsonbParseState *parked_for = NULL;
+	Size		bytes = 0;
+	Size		awaited_bytes = 0;
+	int			listed = 0;
+
+	pushJsonbValue(&all, WJB_BEGIN_ARRAY, NULL);
+	pushJsonbValue(&parked_for, WJB_BEGIN_ARRAY, NULL);
+	gd_scan_int8(by_target, 1, target);
+	gd_scan_start(by_target);
+	while (gd_scan_next(by_target))
+	{
+		TupleTableSlot *slot = by_target->slot;
+		int64		id = DatumGetInt64(gd_slot_datum(signals, slot, SIG_ID));
+
+		if (!ids_have(handed, id))
+			continue;
+		if (listed++ < gd_job_rows)
+			(void) inbox_put(&all, signals, slot, &bytes);
+		if (ids_have(awaited, id))
+			(void) inbox_put(&parked_for, signals, slot, &awaited_bytes);
+	}
+	inbox->signals = JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&all, WJB_END_ARRAY, NULL)));
+	inbox->awaited = JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&parked_for, WJB_END_ARRAY, NULL)));
+}
+
+/*
  * gd_inbox_has_news: is there a signal of one of these names that the parking
  * step was not handed?  (GD-192, 193: a set of ids, since ids commit out of
  * order.)

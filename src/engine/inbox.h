@@ -28,6 +28,8 @@ extern bool gd_inbox_store(int64 target, text *name, Datum payload, text *dedup_
 						   TimestampTz now);
 extern bool gd_inbox_load(GdScan *by_target, int64 target, ArrayType *awaits,
 						  GdInbox *inbox);
+extern void gd_inbox_reload(GdScan *by_target, int64 target, ArrayType *handed,
+							ArrayType *awaited, GdInbox *inbox);
 extern bool gd_inbox_has_news(int64 target, ArrayType *names, ArrayType *handed);
 extern void gd_inbox_consume(ArrayType *ids, TimestampTz now);
 extern void gd_inbox_drop(int64 target);

@@ -27,6 +27,7 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "engine/dispatched.h"
 #include "engine/due.h"
 #include "engine/effects.h"
 #include "engine/inbox.h"
@@ -440,7 +441,10 @@ instance_effects(GdRow *row, const InstanceEffects *effects, TimestampTz now)
 	if (effects->due != DT_NOEND)
 		gd_due_at(effects->due);
 	if (effects->ended_claim)
+	{
 		gd_session_ended(&effects->token);
+		gd_dispatched_ended(&effects->token);
+	}
 	if (effects->ended)
 		gd_inbox_drop(gd_instance_id(row));
 	if (effects->freed_key)

@@ -48,6 +48,15 @@ gd_job_loader_end(GdJobLoader *loader)
 	gd_table_close(loader->signals);
 }
 
+static void
+job_set_lists(GdJobLoader *loader, GdRow *row, const GdInbox *inbox, GdJob *job)
+{
+	job->values[JOB_SIGNALS] = inbox->signals;
+	job->values[JOB_AWAITED] = inbox->awaited;
+	job->values[JOB_CHILDREN] = gd_instance_int(row, INST_BARRIER) == 0 ? loader->none :
+		gd_children_load(&loader->children, gd_instance_id(row), loader->none);
+}
+
 /*
  * gd_job_load: load the inbox and the children of a row about to be claimed,
  * and note on the row which signals the claim is handed.
@@ -65,10 +74,24 @@ gd_job_load(GdJobLoader *loader, GdRow *row, GdJob *job)
 		if (inbox.handed_awaited)
 			gd_row_set(row, INST_HANDED_AWAITED, PointerGetDatum(inbox.handed_awaited));
 	}
-	job->values[JOB_SIGNALS] = inbox.signals;
-	job->values[JOB_AWAITED] = inbox.awaited;
-	job->values[JOB_CHILDREN] = gd_instance_int(row, INST_BARRIER) == 0 ? loader->none :
-		gd_children_load(&loader->children, gd_instance_id(row), loader->none);
+	job_set_lists(loader, row, &inbox, job);
+}
+
+/*
+ * gd_job_load_claimed: likewise for a row that is claimed: what its claim was
+ * handed.
+ */
+void
+gd_job_load_claimed(GdJobLoader *loader, GdRow *row, GdJob *job)
+{
+	GdInbox		inbox = {loader->none, loader->none, NULL, NULL};
+
+	if (!GD_IS_NULL(row, INST_HANDED))
+		gd_inbox_reload(&loader->inboxes, gd_instance_id(row),
+						DatumGetArrayTypeP(GD_VALUE(row, INST_HANDED)),
+						GD_IS_NULL(row, INST_HANDED_AWAITED) ? NULL :
+						DatumGetArrayTypeP(GD_VALUE(row, INST_HANDED_AWAITED)), &inbox);
+	job_set_lists(loader, row, &inbox, job);
 }
 
 static void
@@ -98,6 +121,7 @@ gd_job_finish(GdRow *row, GdJob *job)
 	job->nulls[JOB_SIGNALS] = false;
 	job->nulls[JOB_CHILDREN] = false;
 	job->place = gd_instance_place(row);
+	job->plain = GD_IS_NULL(row, INST_CONCURRENCY_KEY) && GD_IS_NULL(row, INST_RATE_LIMIT);
 }
 
 /*

@@ -35,6 +35,7 @@ typedef struct GdJob
 	Datum		values[JOB_NCOLUMNS];
 	bool		nulls[JOB_NCOLUMNS];
 	GdPlace		place;			/* that it had in its queue */
+	bool		plain;			/* claimed without a key or a limit */
 } GdJob;
 
 /* What loads the inboxes and children of the jobs of one call. */
@@ -51,6 +52,7 @@ extern void gd_job_loader_begin(GdJobLoader *loader, GdTable *instances);
 extern void gd_job_loader_refresh(GdJobLoader *loader);
 extern void gd_job_loader_end(GdJobLoader *loader);
 extern void gd_job_load(GdJobLoader *loader, GdRow *row, GdJob *job);
+extern void gd_job_load_claimed(GdJobLoader *loader, GdRow *row, GdJob *job);
 extern void gd_job_finish(GdRow *row, GdJob *job);
 extern Size gd_job_size(const GdJob *job);
 extern void gd_jobs_sort(GdJob *jobs, int njobs);

@@ -1,6 +1,6 @@
 /*
  * pick.c
- *		pick and take: claiming steps.
+ *		pick: claiming steps.
  *
  * The scan walks the pick index in the order of (priority, eligible_at, id)
  * and stops a priority at its first row that is not due yet, so that future
@@ -111,7 +111,8 @@ pick_claim(Pick *pick, GdRow *row, bool locked)
 		return false;
 	if (owed)
 		gd_wake_claimed(pick->request->queue);
-	gd_session_claimed(token);
+	if (!pick->request->ahead)
+		gd_session_claimed(token);
 	gd_job_finish(row, job);
 	pick->njobs++;
 	if (pick->request->one_document)
@@ -319,8 +320,11 @@ gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
 	gd_table_flush();
 
 	gd_jobs_sort(pick.jobs, pick.njobs);
-	gd_stats_count(request->queue, GD_COUNT_PICKS, 1);
-	gd_stats_count(request->queue, GD_COUNT_WANTED, request->batch);
+	if (!request->ahead)
+	{
+		gd_stats_count(request->queue, GD_COUNT_PICKS, 1);
+		gd_stats_count(request->queue, GD_COUNT_WANTED, request->batch);
+	}
 	gd_stats_count(request->queue, GD_COUNT_CLAIMS, pick.njobs);
 	gd_stats_count(request->queue, GD_COUNT_CONTENDED, pick.contended);
 	gd_event("pick.stop", "count=%d demand=%d queue=%s worker=%s", pick.njobs, request->batch,
@@ -348,7 +352,7 @@ gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request)
 	{
 		GD_CLAIMS_FOR_CLIENT
 	};
-	request->any_time = false;
+	request->any_time = request->ahead = false;
 	if (!PG_ARGISNULL(first_arg + 3))
 	{
 		request->lease_ttl = PG_GETARG_INTERVAL_P(first_arg + 3);
@@ -369,16 +373,12 @@ gd_pick_put(FunctionCallInfo fcinfo, GdJob *jobs, int njobs)
 }
 
 /*
- * gd_pick_return: claim, and return the jobs as a set.
+ * gd_pick_return: return jobs as the set that is all of a call's result.
  */
 Datum
-gd_pick_return(FunctionCallInfo fcinfo, const GdPickRequest *request)
+gd_pick_return(FunctionCallInfo fcinfo, GdJob *jobs, int njobs)
 {
-	GdJob	   *jobs;
-	int			njobs;
-
 	InitMaterializedSRF(fcinfo, 0);
-	njobs = gd_pick_jobs(request, &jobs);
 	gd_pick_put(fcinfo, jobs, njobs);
 	return (Datum) 0;
 }
@@ -390,8 +390,11 @@ Datum
 gd_pick(PG_FUNCTION_ARGS)
 {
 	GdPickRequest request;
+	GdJob	   *jobs;
+	int			njobs;
 
 	gd_writes("gen_durable.pick()");
 	gd_pick_request(fcinfo, 0, &request);
-	return gd_pick_return(fcinfo, &request);
+	njobs = gd_pick_jobs(&request, &jobs);
+	return gd_pick_return(fcinfo, jobs, njobs);
 }

@@ -20,11 +20,12 @@ typedef struct GdPickRequest
 	bool		one_document;	/* the jobs must fit into one jsonb */
 	GdClaimant	claimant;		/* for whom */
 	bool		any_time;		/* steps of the future too */
+	bool		ahead;			/* the scheduler asks, for who will take */
 } GdPickRequest;
 
 extern void gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request);
 extern int	gd_pick_jobs(const GdPickRequest *request, GdJob **jobs);
 extern void gd_pick_put(FunctionCallInfo fcinfo, GdJob *jobs, int njobs);
-extern Datum gd_pick_return(FunctionCallInfo fcinfo, const GdPickRequest *request);
+extern Datum gd_pick_return(FunctionCallInfo fcinfo, GdJob *jobs, int njobs);
 
 #endif							/* GEN_DURABLE_PICK_H */

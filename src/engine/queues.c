@@ -17,6 +17,7 @@
 
 #include "clock.h"
 #include "engine/blocked.h"
+#include "engine/dispatched.h"
 #include "engine/keylock.h"
 #include "engine/queues.h"
 #include "guc.h"
@@ -62,6 +63,42 @@ queue_slot_paused(GdTable *queues, TupleTableSlot *slot, TimestampTz now, Timest
 	return *until > now;
 }
 
+static int
+queue_slot_int(GdTable *queues, TupleTableSlot *slot, GdQueueColumn column, int otherwise)
+{
+	bool		isnull;
+	Datum		value = gd_slot_value(queues, slot, column, &isnull);
+
+	return isnull ? otherwise : DatumGetInt32(value);
+}
+
+/*
+ * queue_slot_read: what a queue says, or the server where it says nothing; the
+ * slot is NULL for a queue without a row.
+ */
+static void
+queue_slot_read(GdTable *queues, TupleTableSlot *slot, TimestampTz now, GdQueue *queue)
+{
+	bool		isnull = true;
+
+	memset(queue, 0, sizeof(GdQueue));
+	queue->prefetch = gd_prefetch;
+	queue->min_demand = gd_min_demand;
+	if (slot)
+	{
+		Datum		ttl = gd_slot_value(queues, slot, QUEUE_LEASE_TTL, &isnull);
+
+		if (!isnull)
+			queue->lease_ttl = *DatumGetIntervalP(ttl);
+		queue->paused = queue_slot_paused(queues, slot, now, &queue->paused_until);
+		queue->concurrency = queue_slot_int(queues, slot, QUEUE_CONCURRENCY, 0);
+		queue->prefetch = queue_slot_int(queues, slot, QUEUE_PREFETCH, gd_prefetch);
+		queue->min_demand = queue_slot_int(queues, slot, QUEUE_MIN_DEMAND, gd_min_demand);
+	}
+	if (isnull)
+		queue->lease_ttl = *gd_interval_from_ms(gd_lease_ttl);
+}
+
 /*
  * gd_queue_read: what a queue says, in one look.
  */
@@ -70,20 +107,33 @@ gd_queue_read(const text *name, TimestampTz now, GdQueue *queue)
 {
 	GdTable    *queues = gd_table_open_read(GD_QUEUES);
 	GdScan		by_name;
-	bool		isnull = true;
+	bool		found = queue_find(&by_name, queues, name);
 
-	queue->paused = false;
-	if (queue_find(&by_name, queues, name))
-	{
-		Datum		ttl = gd_slot_value(queues, by_name.slot, QUEUE_LEASE_TTL, &isnull);
-
-		if (!isnull)
-			queue->lease_ttl = *DatumGetIntervalP(ttl);
-		queue->paused = queue_slot_paused(queues, by_name.slot, now, &queue->paused_until);
-	}
-	if (isnull)
-		queue->lease_ttl = *gd_interval_from_ms(gd_lease_ttl);
+	queue_slot_read(queues, found ? by_name.slot : NULL, now, queue);
 	gd_scan_end(&by_name);
+	gd_table_close(queues);
+}
+
+/*
+ * gd_queues_visit: what all queues of the table say.
+ */
+void
+gd_queues_visit(TimestampTz now, GdQueueVisitor visit, void *arg)
+{
+	GdTable    *queues = gd_table_open_read(GD_QUEUES);
+	GdScan		scan;
+	GdQueue		queue;
+
+	gd_scan_begin(&scan, queues, GD_QUEUES_PKEY);
+	gd_scan_key(&scan, 1, BTGreaterEqualStrategyNumber, F_TEXT_GE,
+				PointerGetDatum(cstring_to_text("")));
+	gd_scan_start(&scan);
+	while (gd_scan_next(&scan))
+	{
+		queue_slot_read(queues, scan.slot, now, &queue);
+		visit(DatumGetTextPP(gd_slot_datum(queues, scan.slot, QUEUE_NAME)), &queue, arg);
+	}
+	gd_scan_end(&scan);
 	gd_table_close(queues);
 }
 
@@ -124,6 +174,7 @@ queue_unlock(GdTable *queues, GdRow *row)
 	gd_row_free(row);
 	gd_table_close(queues);
 	gd_table_flush();
+	gd_dispatched_settings();
 }
 
 /*

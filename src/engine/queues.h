@@ -9,9 +9,6 @@
 
 #include "datatype/timestamp.h"
 
-/* The highest concurrency, prefetch and min_demand. */
-#define GD_FEED_MAX 100000
-
 /* What a queue says to who claims from it. */
 typedef struct GdQueue
 {
@@ -19,8 +16,15 @@ typedef struct GdQueue
 	bool		paused;			/* nothing is handed out */
 	TimestampTz paused_until;	/* where it is paused: DT_NOEND, until it is
 								 * resumed */
+	int			concurrency;	/* how it is fed; 0 where not said */
+	int			prefetch;
+	int			min_demand;
 } GdQueue;
 
+/* Called for each queue of the table. */
+typedef void (*GdQueueVisitor) (const text *name, const GdQueue *queue, void *arg);
+
+extern void gd_queues_visit(TimestampTz now, GdQueueVisitor visit, void *arg);
 extern void gd_queue_read(const text *name, TimestampTz now, GdQueue *queue);
 extern bool gd_queue_paused(const text *name, TimestampTz now);
 

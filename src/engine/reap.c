@@ -14,9 +14,11 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
+#include "engine/dispatched.h"
 #include "engine/instance.h"
 #include "engine/machines.h"
 #include "engine/maintenance.h"
+#include "engine/release.h"
 #include "events.h"
 #include "names.h"
 
@@ -29,6 +31,13 @@ reap_row(GdRow *row, TimestampTz now)
 	GdMachine	machine = {0};
 
 	gd_stats_count(gd_instance_text(row, INST_QUEUE), GD_COUNT_REAPED, 1);
+	/* Nobody has begun it: the scheduler has not come to renew its lease. */
+	if (!GD_IS_NULL(row, INST_TOKEN) &&
+		gd_dispatched_recall(DatumGetUUIDP(GD_VALUE(row, INST_TOKEN)), now))
+	{
+		gd_release_row(row, now, GD_COUNT_RELEASED);
+		return;
+	}
 	if (!GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT))
 	{
 		gd_instance_set_status(row, GD_CANCELLED);

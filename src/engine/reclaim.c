@@ -17,23 +17,41 @@
 #include "engine/release.h"
 #include "events.h"
 #include "names.h"
+#include "shmem/dispatch.h"
 
 PG_FUNCTION_INFO_V1(gd_reclaim);
+
+/*
+ * reclaim_holds: does a worker whose name has the prefix hold the row?  Of a
+ * dispatched claim its holder is known before the row says so, and one that
+ * waits for a take is held by nobody.
+ */
+static bool
+reclaim_holds(GdScan *scan, const text *prefix)
+{
+	bool		isnull;
+	Datum		token = gd_slot_value(scan->table, scan->slot, INST_TOKEN, &isnull);
+	GdDispatchState state = isnull ? GD_DISPATCH_NONE : GD_DISPATCH_TAKEN;
+	int			len = VARSIZE_ANY_EXHDR(prefix);
+	text	   *name;
+	GdHolder	holder;
+
+	if (state == GD_DISPATCH_TAKEN)
+		state = gd_dispatch_find(DatumGetUUIDP(token), &holder);
+	if (state == GD_DISPATCH_TAKEN)
+		return holder.worker_len >= len && memcmp(holder.worker, VARDATA_ANY(prefix), len) == 0;
+	if (state != GD_DISPATCH_NONE)
+		return false;
+	name = DatumGetTextPP(gd_slot_value(scan->table, scan->slot, INST_LOCKED_BY, &isnull));
+	return !isnull && VARSIZE_ANY_EXHDR(name) >= len &&
+		memcmp(VARDATA_ANY(name), VARDATA_ANY(prefix), len) == 0;
+}
 
 static bool
 reclaim_matches(GdScan *scan, const text *queue, const text *prefix)
 {
-	bool		isnull;
-	Datum		worker = gd_slot_value(scan->table, scan->slot, INST_LOCKED_BY, &isnull);
-	int			len = VARSIZE_ANY_EXHDR(prefix);
-	text	   *name;
-
-	if (isnull ||
-		!gd_text_equal(DatumGetTextPP(gd_slot_datum(scan->table, scan->slot, INST_QUEUE)), queue))
-		return false;
-	name = DatumGetTextPP(worker);
-	return VARSIZE_ANY_EXHDR(name) >= len &&
-		memcmp(VARDATA_ANY(name), VARDATA_ANY(prefix), len) == 0;
+	return gd_text_equal(DatumGetTextPP(gd_slot_datum(scan->table, scan->slot, INST_QUEUE)),
+						 queue) && reclaim_holds(scan, prefix);
 }
 
 /*

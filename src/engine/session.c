@@ -9,27 +9,16 @@
  *
  * A claim and its end count when their transaction commits, so each is noted
  * with the level of the (sub)transaction that it happened in.
- *
- * Locks at the end: nothing is waited for, since a process that ends cannot
- * be interrupted any more.  What cannot be had at once is left to the lease.
  */
 #include "postgres.h"
 
-#include "access/table.h"
 #include "access/xact.h"
-#include "access/xlog.h"
-#include "catalog/namespace.h"
 #include "storage/ipc.h"
-#include "storage/lmgr.h"
 #include "utils/hsearch.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
-#include "utils/snapmgr.h"
 
-#include "clock.h"
 #include "engine/instance.h"
-#include "engine/release.h"
+#include "engine/leave.h"
 #include "engine/session.h"
 #include "guc.h"
 
@@ -156,105 +145,25 @@ session_note(const pg_uuid_t *token, bool claimed)
 	change->level = GetCurrentTransactionNestLevel();
 }
 
-/*
- * session_lock_table: lock a table and its indexes if that can be had at
- * once; false if not, or if there is no such table.
- */
-static bool
-session_lock_table(Oid schema, const char *name, LOCKMODE mode)
-{
-	Oid			relid = get_relname_relid(name, schema);
-	Relation	rel;
-	List	   *indexes;
-	ListCell   *cell;
-	bool		locked = true;
-
-	if (!OidIsValid(relid) || !ConditionalLockRelationOid(relid, mode))
-		return false;
-	rel = try_table_open(relid, NoLock);
-	if (rel == NULL)
-		return false;
-	indexes = RelationGetIndexList(rel);
-	foreach(cell, indexes)
-		locked = locked && ConditionalLockRelationOid(lfirst_oid(cell), mode);
-	table_close(rel, NoLock);
-	return locked;
-}
-
-/*
- * session_may_release: would giving it back touch nothing but the row?
- *
- * A row whose cancellation was asked for ends, which its parent counts; one
- * that would take its correlation key may have to wait for who has just
- * taken it.
- */
-static bool
-session_may_release(GdRow *row, GdFence fence)
-{
-	return fence == GD_FENCE_HELD &&
-		(GD_IS_NULL(row, INST_CORRELATION_KEY) || !GD_IS_NULL(row, INST_CORRELATION_GUARD) ||
-		 !gd_scope_has(DatumGetArrayTypeP(GD_VALUE(row, INST_CORRELATION_SCOPE)), GD_RUNNABLE));
-}
-
 static void
-session_release(void)
+session_release(GdScan *by_id, GdRow *row, TimestampTz now)
 {
-	GdTable    *instances = gd_table_open(GD_INSTANCES);
-	GdRow	   *row = gd_row_create(instances);
-	TimestampTz now = gd_now();
 	HASH_SEQ_STATUS all;
 	SessionClaim *claim;
-	GdScan		by_id;
 
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
 	hash_seq_init(&all, claims);
 	while ((claim = hash_seq_search(&all)) != NULL)
-	{
-		GdFence		fence = gd_instance_fence(&by_id, row, &claim->token, false);
-
-		if (session_may_release(row, fence))
-			gd_release_row(row, now, GD_COUNT_RELEASED);
-	}
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+		(void) gd_leave_release(by_id, row, &claim->token, now);
 }
 
 /*
  * session_exit: give back what this session still holds.
- *
- * An error here is logged as the end of the process that it is in anyhow;
- * the transaction is then rolled back by who comes next in the ending.
  */
 static void
 session_exit(int code, Datum arg)
 {
-	Oid			schema;
-
 	AbortOutOfAnyTransaction();
-	if (hash_get_num_entries(claims) == 0 || RecoveryInProgress())
-		return;
-
-	StartTransactionCommand();
-	XactIsoLevel = XACT_READ_COMMITTED;
-	XactReadOnly = false;
-	/* Waiting for a standby could not be interrupted. */
-	synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
-	PushActiveSnapshot(GetTransactionSnapshot());
-	schema = get_namespace_oid("gen_durable", true);
-	if (!OidIsValid(schema))
-		;						/* the extension was dropped */
-	else if (session_lock_table(schema, "instances", RowExclusiveLock) &&
-			 session_lock_table(schema, "queues", AccessShareLock))
-		session_release();
-	else
-		ereport(LOG,
-				(errmsg("gen_durable: %ld claims of this session end with their leases",
-						hash_get_num_entries(claims)),
-				 errdetail("Its tables are locked by another session.")));
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	gd_leave(hash_get_num_entries(claims), session_release);
 }
 
 static void

@@ -30,6 +30,7 @@
 #include "engine/queues.h"
 #include "engine/runners.h"
 #include "names.h"
+#include "shmem/dispatch.h"
 #include "shmem/shmem.h"
 #include "shmem/timers.h"
 #include "shmem/waiters.h"
@@ -175,7 +176,7 @@ wait_look(Wait *wait)
 		TimestampTz due;
 		GdQueue		settings;
 
-		found = wait_look_queue(wait, &scan, queue, now, &due);
+		found = gd_dispatch_has(wait->keys[i]) || wait_look_queue(wait, &scan, queue, now, &due);
 		if (found)
 		{
 			gd_queue_read(queue, now, &settings);

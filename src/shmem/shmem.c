@@ -18,6 +18,7 @@
 #include "storage/shmem.h"
 
 #include "shmem/databases.h"
+#include "shmem/dispatch.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
 #include "shmem/waiters.h"
@@ -36,6 +37,7 @@ static const ShmemPart parts[] = {
 	{"gen_durable wake-ups", gd_wake_size, gd_wake_attach},
 	{"gen_durable databases", gd_databases_size, gd_databases_attach},
 	{"gen_durable timers", gd_timers_size, gd_timers_attach},
+	{"gen_durable dispatch", gd_dispatch_size, gd_dispatch_attach},
 	{"gen_durable statistics", gd_stats_size, gd_stats_attach},
 	{"gen_durable waiters", gd_waiters_size, gd_waiters_attach},
 };

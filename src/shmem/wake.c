@@ -42,6 +42,7 @@
 
 #include "compat.h"
 #include "guc.h"
+#include "shmem/dispatch.h"
 #include "shmem/shmem.h"
 #include "shmem/timers.h"
 #include "shmem/wake.h"
@@ -251,14 +252,17 @@ wake_waiters(GdWakeKey key, uint32 max, uint64 woken)
 }
 
 /*
- * gd_wake_waiters: rows of a queue want as many waiters.  Safe in a commit
- * callback.
+ * gd_wake_waiters: rows of a queue want as many waiters; returns how many were
+ * woken.  Safe in a commit callback.
  */
-void
+uint32
 gd_wake_waiters(GdWakeKey key, uint32 count)
 {
-	if (wake_waiters(key, count, key) < count)
-		(void) wake_waiters(wake_any_queue(), PG_UINT32_MAX, WOKEN_WITH_ALL);
+	uint32		woken = wake_waiters(key, count, key);
+
+	if (woken < count)
+		woken += wake_waiters(wake_any_queue(), PG_UINT32_MAX, WOKEN_WITH_ALL);
+	return woken;
 }
 
 /*
@@ -403,15 +407,19 @@ pending_forget(void)
 }
 
 /*
- * pending_wake_rows: a queue has got rows.
+ * pending_wake_rows: a queue has got rows.  Who waits claims by itself, and the
+ * scheduler is told where more rows have come than that.
  */
 static void
 pending_wake_rows(const WakePending *owed)
 {
-	if (owed->due == DT_NOBEGIN)
-		gd_wake_waiters(owed->key, owed->count);
-	else if (!gd_timer_lower(owed->key, owed->due))
-		gd_wake_waiters(owed->key, 1);
+	if (owed->due != DT_NOBEGIN)
+	{
+		if (!gd_timer_lower(owed->key, owed->due))
+			(void) gd_wake_waiters(owed->key, 1);
+	}
+	else if (gd_wake_waiters(owed->key, owed->count) < owed->count)
+		gd_feed_poke(owed->key);
 }
 
 /*
@@ -605,7 +613,7 @@ gd_wake_leave(void)
 	mine->database = InvalidOid;
 	woken = pg_atomic_exchange_u64(&mine->woken, NOT_WOKEN);
 	if (woken != NOT_WOKEN && woken != WOKEN_WITH_ALL)
-		gd_wake_waiters(woken, 1);
+		(void) gd_wake_waiters(woken, 1);
 }
 
 void

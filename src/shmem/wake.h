@@ -23,7 +23,7 @@ extern void gd_wake_claimed(const text *queue);
 extern void gd_wake_resumed(const text *queue);
 extern void gd_wake_settled(int64 id);
 
-extern void gd_wake_waiters(GdWakeKey key, uint32 count);
+extern uint32 gd_wake_waiters(GdWakeKey key, uint32 count);
 extern int	gd_wake_count(GdWakeKey key);
 extern bool gd_wake_idle(GdWakeKey key);
 extern bool gd_wake_is_precise(int nqueues);

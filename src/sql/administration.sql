@@ -26,6 +26,12 @@ RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_set_q
 COMMENT ON FUNCTION gen_durable.set_queue IS
   'Sets the lease of a queue and how far ahead of demand its steps are claimed. What is left out takes the server''s settings; a pause stays.';
 
+CREATE FUNCTION gen_durable.dispatched(
+  OUT id bigint, OUT queue text, OUT worker text, OUT pid int, OUT since timestamptz)
+RETURNS SETOF record LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'gd_dispatched';
+COMMENT ON FUNCTION gen_durable.dispatched IS
+  'Claims of queues that are fed: who took them and when, or, where worker is NULL, since when they wait for a take.';
+
 CREATE FUNCTION gen_durable.why(
   id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamptz, OUT until timestamptz,
   OUT held_by text, OUT ahead bigint)
@@ -80,10 +86,13 @@ BEGIN
         SELECT FROM gen_durable.instances AS x
         WHERE x.status = 'runnable' AND x.blocked_on IS NULL AND x.queue = i.queue AND x.eligible_at <= at
           AND (x.priority, x.eligible_at, x.id) < (i.priority, i.eligible_at, i.id) LIMIT 10000) AS first;
+    WHEN i.status = 'executing' AND EXISTS (SELECT FROM gen_durable.dispatched() AS d WHERE d.id = i.id AND d.worker IS NULL) THEN
+      waits_for := format('a worker on queue "%s"', i.queue);
+      since := i.eligible_at;
     WHEN i.status = 'executing' THEN
       waits_for := CASE WHEN i.cancel_requested_at IS NULL THEN 'its worker' ELSE 'its worker, to be cancelled' END;
       until := i.lease_expires_at;
-      held_by := i.locked_by;
+      held_by := coalesce((SELECT d.worker FROM gen_durable.dispatched() AS d WHERE d.id = i.id), i.locked_by);
     WHEN i.status = 'awaiting_signal' THEN
       waits_for := 'a signal: ' || array_to_string(i.awaits, ', ') ||
         CASE WHEN EXISTS (SELECT FROM gen_durable.signals AS s

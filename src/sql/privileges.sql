@@ -20,7 +20,7 @@ BEGIN
   routines := CASE level
     WHEN 'client' THEN client
     WHEN 'worker' THEN worker
-    WHEN 'monitor' THEN ARRAY['why', 'queue_counters', 'queue_heads', 'processes', 'waiters']
+    WHEN 'monitor' THEN ARRAY['why', 'dispatched', 'queue_counters', 'queue_heads', 'processes', 'waiters']
     WHEN 'admin' THEN (SELECT array_agg(p.proname::text) FROM pg_proc AS p
                        WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prorettype <> 'trigger'::regtype)
   END;

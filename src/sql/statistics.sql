@@ -63,10 +63,12 @@ CREATE VIEW gen_durable.workers AS
   SELECT 'waiter', w.pid, NULL, w.queues, w.instance, w.since, NULL, NULL, NULL, NULL
   FROM gen_durable.waiters() AS w
   UNION ALL
-  SELECT 'holder', NULL, i.locked_by, array_agg(DISTINCT i.queue), NULL, min(i.updated_at), NULL, count(*),
+  SELECT 'holder', CASE WHEN count(DISTINCT d.pid) = 1 THEN min(d.pid) END, coalesce(d.worker, i.locked_by), array_agg(DISTINCT i.queue), NULL, min(i.updated_at), NULL, count(*),
          count(*) FILTER (WHERE i.lease_expires_at < pg_catalog.clock_timestamp()), min(i.lease_expires_at)
   FROM gen_durable.instances AS i
+  LEFT JOIN (SELECT DISTINCT ON (x.id) x.id, x.worker, x.pid FROM gen_durable.dispatched() AS x ORDER BY x.id, x.since DESC) AS d
+    ON d.id = i.id
   WHERE i.status = 'executing'
-  GROUP BY i.locked_by;
+  GROUP BY coalesce(d.worker, i.locked_by);
 COMMENT ON VIEW gen_durable.workers IS
   'Who works: the processes of the extension, the sessions that wait, and the holders of claims by the name that they gave. Reads all claimed rows.';

@@ -6,7 +6,7 @@ COMMENT ON FUNCTION gen_durable.pick IS
   'Claims up to batch due steps of one queue in the caller''s transaction, most urgent first. Never waits for a lock.';
 
 CREATE FUNCTION gen_durable.take(queue text, worker text, batch int DEFAULT 1, lease_ttl interval DEFAULT NULL)
-RETURNS SETOF gen_durable.job LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'gd_pick';
+RETURNS SETOF gen_durable.job LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'gd_take';
 COMMENT ON FUNCTION gen_durable.take IS
   'As pick, served from the scheduler''s buffer where one feeds the queue.';
 

@@ -47,6 +47,7 @@ INSERT INTO contract VALUES
   ('pause', 'queue text, until timestamp with time zone DEFAULT NULL::timestamp with time zone, reason text DEFAULT NULL::text', 'void'),
   ('resume', 'queue text', 'void'),
   ('set_queue', 'name text, executors integer DEFAULT NULL::integer, concurrency integer DEFAULT NULL::integer, prefetch integer DEFAULT NULL::integer, min_demand integer DEFAULT NULL::integer, lease_ttl interval DEFAULT NULL::interval', 'void'),
+  ('dispatched', 'OUT id bigint, OUT queue text, OUT worker text, OUT pid integer, OUT since timestamp with time zone', 'SETOF record'),
   ('why', 'id bigint, OUT status gen_durable.durable_status, OUT waits_for text, OUT since timestamp with time zone, OUT until timestamp with time zone, OUT held_by text, OUT ahead bigint', 'record'),
   ('recount', '', 'bigint'),
   ('processes', 'OUT kind text, OUT pid integer, OUT since timestamp with time zone, OUT state text', 'SETOF record'),

@@ -35,7 +35,7 @@ INSERT INTO may VALUES
   ('release', '{worker,admin}'), ('children', '{worker,admin}'), ('inbox', '{worker,admin}'),
   ('next_step', '{worker,admin}'), ('retry', '{worker,admin}'), ('await_signal', '{worker,admin}'),
   ('schedule_children', '{worker,admin}'), ('done', '{worker,admin}'), ('stop', '{worker,admin}'), ('fail', '{worker,admin}'),
-  ('why', '{monitor,admin}'), ('queue_counters', '{monitor,admin}'), ('queue_heads', '{monitor,admin}'), ('processes', '{monitor,admin}'), ('waiters', '{monitor,admin}'),
+  ('why', '{monitor,admin}'), ('dispatched', '{monitor,admin}'), ('queue_counters', '{monitor,admin}'), ('queue_heads', '{monitor,admin}'), ('processes', '{monitor,admin}'), ('waiters', '{monitor,admin}'),
   ('register_fsm', '{admin}'), ('drain', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('recount', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'), ('pause', '{admin}'), ('resume', '{admin}'), ('set_queue', '{admin}'),
   ('grant_usage', '{admin}');
 SELECT set_eq($$SELECT function FROM may$$, $$SELECT proname::text FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prorettype <> 'trigger'::regtype$$, 'the matrix has every function');

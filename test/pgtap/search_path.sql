@@ -133,6 +133,7 @@ BEGIN
     $c$CALL gen_durable.commit_and_take('[]', $1, 'w', 10)$c$,
     $c$SELECT gen_durable.pause($1, reason => 'r')::text$c$,
     $c$SELECT gen_durable.resume($1)::text$c$,
+    $c$SELECT pg_catalog.count(*)::text FROM gen_durable.dispatched()$c$,
     $c$SELECT gen_durable.set_queue($1, concurrency => 2, prefetch => 1, min_demand => 1, lease_ttl => '1 minute')::text$c$,
     $c$SELECT gen_durable.gc('0')::text$c$,
     $c$SELECT reaped::text FROM gen_durable.tick()$c$,
