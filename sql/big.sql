@@ -1,5 +1,5 @@
 -- Large values: kept where they are data, bounded where they are errors, and no obstacle to ending an instance.
--- GD-161, GD-174, D-8, D-15
+-- GD-157, GD-161, GD-174, D-8, D-15, D-28
 \pset format unaligned
 \pset tuples_only on
 \pset null -
@@ -23,6 +23,19 @@ SELECT length(state#>>'{}') FROM pick('q', 'w');
 SELECT cancel(id('huge')), release(ARRAY[tok('huge')]);
 SELECT st('huge'), length(state#>>'{}') FROM instances;
 SELECT gc('0');
+
+-- A payload of more than 32 MB, which no job could list, is refused; one that is there is listed, consumed, and hides nothing for ever.
+CALL fresh();
+SELECT created FROM insert('sig', queue => 'q');
+SELECT picks('q'), fin('sig', await_signal('{go}', 'two'));
+SELECT err($$SELECT signal(id('sig'), 'go', to_jsonb(pg_temp.mb(32)))$$, '33554432');
+SELECT st('sig'), count(*) FROM signals;
+INSERT INTO signals (target_id, name, payload) VALUES (id('sig'), 'go', to_jsonb(pg_temp.mb(40)));
+SELECT signal(id('sig'), 'go', '"small"');
+SELECT length(awaited->0->>'payload'), jsonb_array_length(awaited), jsonb_array_length(signals) FROM pick('q', 'w');
+SELECT fin('sig', next_step('three'));
+SELECT signals->0->>'payload' FROM pick('q', 'w');
+CALL fresh();
 
 -- An error text of up to 64 kB is kept whole; a longer one is cut on a character, with a note of its size.
 SELECT count(*) FROM unnest('{whole,over,stop,fail,many,utf}'::text[]) n, insert(n, queue => 'e');

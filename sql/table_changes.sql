@@ -63,3 +63,28 @@ INSERT INTO instances (fsm, step, queue) VALUES ('sql', 'start', 'q');
 SELECT picks('q'), fin('sql', next_step('two'));
 UPDATE instances SET step = 'by hand', priority = 3;
 SELECT step FROM pick('q', 'w');
+-- What the engine cannot work with is refused, and nothing is touched.
+CREATE FUNCTION pg_temp.altered(ddl text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE ddl;
+  PERFORM gen_durable.pick('none', 'w'), gen_durable.insert('none');
+  RAISE EXCEPTION 'it worked';
+EXCEPTION WHEN OTHERS THEN
+  RETURN SQLSTATE || ' ' || SQLERRM;
+END $$;
+SELECT pg_temp.altered(d) FROM unnest(ARRAY[
+  'ALTER TABLE gen_durable.instances ALTER COLUMN token TYPE text',
+  'ALTER TABLE gen_durable.instances ALTER COLUMN weight TYPE numeric',
+  'ALTER TABLE gen_durable.instances ALTER COLUMN handed TYPE int[]',
+  'ALTER TABLE gen_durable.instances ALTER COLUMN step DROP NOT NULL',
+  'ALTER TABLE gen_durable.instances DROP COLUMN promoted_on',
+  'ALTER TABLE gen_durable.queues ALTER COLUMN lease_ttl TYPE text',
+  'ALTER TABLE gen_durable.instances RENAME TO away; CREATE VIEW gen_durable.instances AS SELECT * FROM gen_durable.away',
+  'DROP INDEX gen_durable.instances_pick; CREATE INDEX instances_pick ON gen_durable.instances (id)',
+  'DROP INDEX gen_durable.instances_pick; CREATE INDEX instances_pick ON gen_durable.instances USING hash (queue)',
+  'DROP INDEX gen_durable.instances_pick; CREATE INDEX instances_pick ON gen_durable.instances (queue, priority, eligible_at, id)',
+  'DROP INDEX gen_durable.instances_pick; CREATE INDEX instances_pick ON gen_durable.instances (queue, priority DESC, eligible_at, id) WHERE blocked_on IS NULL',
+  'DROP INDEX gen_durable.instances_pick; CREATE INDEX instances_pick ON gen_durable.signals (id) WHERE id > 0',
+  'DROP INDEX gen_durable.instances_key; CREATE INDEX instances_key ON gen_durable.instances (concurrency_key) WHERE concurrency_key IS NOT NULL',
+  'DROP INDEX gen_durable.instances_key; CREATE UNIQUE INDEX instances_key ON gen_durable.instances (concurrency_key COLLATE "POSIX") WHERE concurrency_key IS NOT NULL']) d;
+SELECT pg_temp.life('unharmed');

@@ -1,13 +1,22 @@
 /*
  * catalog.c
  *		Where the extension's tables, indexes, columns and statuses are.
+ *
+ * The direct path reads values by their columns' types and scans indexes by
+ * their keys without any further look, so both are checked here to be what the
+ * extension made: an administrator can have altered them.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
 #include "catalog/namespace.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_collation_d.h"
 #include "catalog/pg_enum.h"
+#include "catalog/pg_index.h"
 #include "catalog/pg_type.h"
+#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -82,6 +91,137 @@ static const char *const indexes[GD_NINDEXES] = {
 	[GD_BUCKET_CONFIGS_PKEY] = "bucket_configs_pkey",
 };
 
+/* Stand for the extension's enum type and for arrays of it. */
+#define STATUS_TYPE ANYENUMOID
+#define STATUS_ARRAY ANYARRAYOID
+
+/* What a column must be for the direct path to read and write it. */
+typedef struct ColumnShape
+{
+	Oid			type;
+	bool		not_null;
+} ColumnShape;
+
+static const ColumnShape column_shapes[GD_NTABLES][GD_MAX_COLUMNS] = {
+	[GD_INSTANCES] = {
+		[INST_ID] = {INT8OID, true},
+		[INST_FSM] = {TEXTOID, true},
+		[INST_FSM_VERSION] = {INT4OID, true},
+		[INST_STEP] = {TEXTOID, true},
+		[INST_STATUS] = {STATUS_TYPE, true},
+		[INST_STATE] = {JSONBOID, true},
+		[INST_RESULT] = {JSONBOID},
+		[INST_AWAITS] = {TEXTARRAYOID},
+		[INST_QUEUE] = {TEXTOID, true},
+		[INST_PRIORITY] = {INT2OID, true},
+		[INST_CONCURRENCY_KEY] = {TEXTOID},
+		[INST_CONCURRENCY_SHARD] = {INT2OID},
+		[INST_ELIGIBLE_AT] = {TIMESTAMPTZOID, true},
+		[INST_ATTEMPT] = {INT4OID, true},
+		[INST_CRASHES] = {INT4OID, true},
+		[INST_LAST_ERROR] = {TEXTOID},
+		[INST_AWAIT_DEADLINE] = {TIMESTAMPTZOID},
+		[INST_RATE_LIMIT] = {TEXTOID},
+		[INST_WEIGHT] = {FLOAT8OID, true},
+		[INST_LOCKED_BY] = {TEXTOID},
+		[INST_LEASE_EXPIRES_AT] = {TIMESTAMPTZOID},
+		[INST_TOKEN] = {UUIDOID},
+		[INST_HANDED] = {INT8ARRAYOID},
+		[INST_HANDED_AWAITED] = {INT8ARRAYOID},
+		[INST_BLOCKED_ON] = {TEXTOID},
+		[INST_PROMOTED_ON] = {TEXTOID},
+		[INST_CANCEL_REQUESTED_AT] = {TIMESTAMPTZOID},
+		[INST_PARENT_ID] = {INT8OID},
+		[INST_BARRIER] = {INT4OID, true},
+		[INST_JOINS_BARRIER] = {INT4OID, true},
+		[INST_CHILDREN_PENDING] = {INT4OID, true},
+		[INST_CORRELATION_KEY] = {TEXTOID},
+		[INST_CORRELATION_SCOPE] = {STATUS_ARRAY, true},
+		[INST_CORRELATION_GUARD] = {TEXTOID},
+		[INST_INSERTED_AT] = {TIMESTAMPTZOID, true},
+		[INST_UPDATED_AT] = {TIMESTAMPTZOID, true},
+		[INST_FINISHED_AT] = {TIMESTAMPTZOID},
+	},
+	[GD_SIGNALS] = {
+		[SIG_ID] = {INT8OID, true},
+		[SIG_TARGET_ID] = {INT8OID, true},
+		[SIG_NAME] = {TEXTOID, true},
+		[SIG_PAYLOAD] = {JSONBOID, true},
+		[SIG_DEDUP_KEY] = {TEXTOID},
+		[SIG_INSERTED_AT] = {TIMESTAMPTZOID, true},
+		[SIG_CONSUMED_AT] = {TIMESTAMPTZOID},
+	},
+	[GD_FSMS] = {
+		[FSM_NAME] = {TEXTOID, true},
+		[FSM_VERSION] = {INT4OID, true},
+		[FSM_OWNER] = {TEXTOID, true},
+		[FSM_QUEUE] = {TEXTOID, true},
+		[FSM_INITIAL] = {TEXTOID, true},
+		[FSM_MAX_ATTEMPTS] = {INT4OID, true},
+		[FSM_BACKOFF_BASE] = {INTERVALOID, true},
+		[FSM_BACKOFF_CAP] = {INTERVALOID, true},
+		[FSM_MAX_CRASHES] = {INT4OID},
+		[FSM_INLINE_EXECUTION] = {BOOLOID, true},
+		[FSM_HANDLER] = {TEXTOID},
+		[FSM_STEP_HANDLERS] = {JSONBOID, true},
+		[FSM_ON_ERROR] = {TEXTOID},
+		[FSM_STATEMENT_TIMEOUT] = {INTERVALOID},
+		[FSM_REGISTERED_AT] = {TIMESTAMPTZOID, true},
+	},
+	[GD_QUEUES] = {
+		[QUEUE_NAME] = {TEXTOID, true},
+		[QUEUE_CONCURRENCY] = {INT4OID},
+		[QUEUE_PREFETCH] = {INT4OID},
+		[QUEUE_MIN_DEMAND] = {INT4OID},
+		[QUEUE_LEASE_TTL] = {INTERVALOID},
+		[QUEUE_PAUSED_AT] = {TIMESTAMPTZOID},
+		[QUEUE_PAUSED_UNTIL] = {TIMESTAMPTZOID},
+		[QUEUE_PAUSE_REASON] = {TEXTOID},
+	},
+	[GD_BUCKET_CONFIGS] = {
+		[CONF_KIND] = {TEXTOID, true},
+		[CONF_NAME] = {TEXTOID, true},
+		[CONF_RATE] = {FLOAT8OID},
+		[CONF_CAPACITY] = {FLOAT8OID, true},
+		[CONF_SHARDS] = {INT2OID, true},
+	},
+};
+
+#define INDEX_COLUMNS 5
+
+/* What an index must be: its first key columns, each ascending. */
+typedef struct IndexShape
+{
+	GdTableId	table;
+	bool		unique;
+	bool		partial;
+	int			ncolumns;
+	int			columns[INDEX_COLUMNS];
+} IndexShape;
+
+static const IndexShape index_shapes[GD_NINDEXES] = {
+	[GD_INSTANCES_PKEY] = {GD_INSTANCES, true, false, 1, {INST_ID}},
+	[GD_INSTANCES_PICK] = {GD_INSTANCES, false, true, 4,
+	{INST_QUEUE, INST_PRIORITY, INST_ELIGIBLE_AT, INST_ID}},
+	[GD_INSTANCES_BLOCKED] = {GD_INSTANCES, false, true, 5,
+	{INST_BLOCKED_ON, INST_QUEUE, INST_PRIORITY, INST_ELIGIBLE_AT, INST_ID}},
+	[GD_INSTANCES_PROMOTED] = {GD_INSTANCES, false, true, 5,
+	{INST_PROMOTED_ON, INST_QUEUE, INST_PRIORITY, INST_ELIGIBLE_AT, INST_ID}},
+	[GD_INSTANCES_LEASE] = {GD_INSTANCES, false, true, 1, {INST_LEASE_EXPIRES_AT}},
+	[GD_INSTANCES_DEADLINE] = {GD_INSTANCES, false, true, 1, {INST_AWAIT_DEADLINE}},
+	[GD_INSTANCES_KEY] = {GD_INSTANCES, true, true, 1, {INST_CONCURRENCY_KEY}},
+	[GD_INSTANCES_CORRELATION] = {GD_INSTANCES, true, true, 1, {INST_CORRELATION_GUARD}},
+	[GD_INSTANCES_PARENT] = {GD_INSTANCES, false, true, 2, {INST_PARENT_ID, INST_ID}},
+	[GD_INSTANCES_FINISHED] = {GD_INSTANCES, false, true, 1, {INST_FINISHED_AT}},
+	[GD_SIGNALS_PKEY] = {GD_SIGNALS, true, false, 1, {SIG_ID}},
+	[GD_SIGNALS_DEDUP] = {GD_SIGNALS, true, false, 2, {SIG_TARGET_ID, SIG_DEDUP_KEY}},
+	[GD_SIGNALS_INBOX] = {GD_SIGNALS, false, true, 2, {SIG_TARGET_ID, SIG_ID}},
+	[GD_SIGNALS_TOMBSTONES] = {GD_SIGNALS, false, true, 1, {SIG_CONSUMED_AT}},
+	[GD_FSMS_PKEY] = {GD_FSMS, true, false, 2, {FSM_NAME, FSM_VERSION}},
+	[GD_QUEUES_PKEY] = {GD_QUEUES, true, false, 1, {QUEUE_NAME}},
+	[GD_BUCKET_CONFIGS_PKEY] = {GD_BUCKET_CONFIGS, true, false, 2, {CONF_KIND, CONF_NAME}},
+};
+
 static const char *const statuses[GD_NSTATUSES] = {
 	"runnable", "executing", "awaiting_signal", "awaiting_children",
 	"done", "failed", "cancelled",
@@ -122,15 +262,142 @@ catalog_relation(Oid schema, const char *name)
 	return relid;
 }
 
+/* Is a relation of a kind and an access method? */
+static bool
+relation_is(Oid relid, char kind, Oid access_method)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Form_pg_class rel;
+	bool		result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	rel = (Form_pg_class) GETSTRUCT(tuple);
+	result = rel->relkind == kind && rel->relam == access_method;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/*
+ * catalog_table: a table of the kind that the direct path knows.
+ */
+static Oid
+catalog_table(Oid schema, const char *name)
+{
+	Oid			relid = catalog_relation(schema, name);
+
+	if (!relation_is(relid, RELKIND_RELATION, HEAP_TABLE_AM_OID))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation \"%s.%s\" is not a plain table", SCHEMA_NAME, name),
+				 errhint("Undo what was changed of it.")));
+	return relid;
+}
+
+/*
+ * catalog_column: a column of the type that the direct path takes it to be.
+ */
+static AttrNumber
+catalog_column(GdTableId table, int column)
+{
+	const char *name = tables[table].columns[column];
+	const ColumnShape *shape = &column_shapes[table][column];
+	Oid			type = shape->type;
+	HeapTuple	tuple = SearchSysCacheAttName(catalog.table[table], name);
+	Form_pg_attribute attr;
+	AttrNumber	attno;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of \"%s.%s\" does not exist",
+						name, SCHEMA_NAME, tables[table].name),
+				 errhint("Run ALTER EXTENSION gen_durable UPDATE.")));
+	if (type == STATUS_TYPE)
+		type = catalog.status_type;
+	else if (type == STATUS_ARRAY)
+		type = get_array_type(catalog.status_type);
+	attr = (Form_pg_attribute) GETSTRUCT(tuple);
+	if (attr->atttypid != type)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" of \"%s.%s\" has the type %s, not %s",
+						name, SCHEMA_NAME, tables[table].name,
+						format_type_be(attr->atttypid), format_type_be(type)),
+				 errhint("Change its type back.")));
+	if (shape->not_null && !attr->attnotnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column \"%s\" of \"%s.%s\" lost its NOT NULL",
+						name, SCHEMA_NAME, tables[table].name),
+				 errhint("Run ALTER TABLE %s.%s ALTER COLUMN %s SET NOT NULL.",
+						 SCHEMA_NAME, tables[table].name, name)));
+	attno = attr->attnum;
+	ReleaseSysCache(tuple);
+	return attno;
+}
+
+/*
+ * index_columns_fit: are an index's first key columns those of its shape,
+ * ascending, and text in the order of its bytes?
+ */
+static bool
+index_columns_fit(HeapTuple tuple, const IndexShape *shape)
+{
+	Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
+	bool		isnull;
+	oidvector  *collations = (oidvector *)
+	DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indcollation, &isnull));
+	int2vector *options = (int2vector *)
+	DatumGetPointer(SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indoption, &isnull));
+
+	if (form->indnkeyatts < shape->ncolumns)
+		return false;
+	for (int i = 0; i < shape->ncolumns; i++)
+	{
+		int			column = shape->columns[i];
+
+		if (form->indkey.values[i] != catalog.attno[shape->table][column] ||
+			options->values[i] != 0 ||
+			(column_shapes[shape->table][column].type == TEXTOID &&
+			 collations->values[i] != C_COLLATION_OID))
+			return false;
+	}
+	return true;
+}
+
 /*
  * catalog_index: an index that can be relied on.
  */
 static Oid
-catalog_index(Oid schema, const char *name)
+catalog_index(Oid schema, GdIndexId index)
 {
+	const char *name = indexes[index];
+	const IndexShape *shape = &index_shapes[index];
 	Oid			indexid = catalog_relation(schema, name);
+	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	bool		fits = false;
+	bool		valid = false;
 
-	if (!get_index_isvalid(indexid))
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);
+		bool		whole;
+
+		(void) SysCacheGetAttr(INDEXRELID, tuple, Anum_pg_index_indpred, &whole);
+		fits = form->indrelid == catalog.table[shape->table] &&
+			form->indisunique == shape->unique && whole == !shape->partial &&
+			relation_is(indexid, RELKIND_INDEX, BTREE_AM_OID) && index_columns_fit(tuple, shape);
+		valid = form->indisvalid;
+		ReleaseSysCache(tuple);
+	}
+	if (!fits)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("index \"%s.%s\" is not the one that the extension made",
+						SCHEMA_NAME, name),
+				 errhint("Create it anew with the definition that the extension's SQL script has.")));
+	if (!valid)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("index \"%s.%s\" is not valid", SCHEMA_NAME, name),
@@ -164,27 +431,19 @@ catalog_read(void)
 		catalog_valid = true;
 		memset(&catalog, 0, sizeof(catalog));
 		catalog.generation = generation++;
+		catalog.status_type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+											  CStringGetDatum("durable_status"),
+											  ObjectIdGetDatum(schema));
 		for (int t = 0; t < GD_NTABLES; t++)
 		{
-			catalog.table[t] = catalog_relation(schema, tables[t].name);
+			catalog.table[t] = catalog_table(schema, tables[t].name);
 			for (int c = 0; c < tables[t].ncolumns; c++)
-			{
-				catalog.attno[t][c] = get_attnum(catalog.table[t], tables[t].columns[c]);
-				if (catalog.attno[t][c] == InvalidAttrNumber)
-					ereport(ERROR,
-							(errcode(ERRCODE_UNDEFINED_COLUMN),
-							 errmsg("column \"%s\" of \"%s.%s\" does not exist",
-									tables[t].columns[c], SCHEMA_NAME, tables[t].name),
-							 errhint("Run ALTER EXTENSION gen_durable UPDATE.")));
-			}
+				catalog.attno[t][c] = catalog_column(t, c);
 			if (tables[t].sequence)
 				catalog.sequence[t] = catalog_relation(schema, tables[t].sequence);
 		}
 		for (int i = 0; i < GD_NINDEXES; i++)
-			catalog.index[i] = catalog_index(schema, indexes[i]);
-		catalog.status_type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
-											  CStringGetDatum("durable_status"),
-											  ObjectIdGetDatum(schema));
+			catalog.index[i] = catalog_index(schema, i);
 		for (int s = 0; s < GD_NSTATUSES; s++)
 			catalog.status[s] = catalog_status(catalog.status_type, statuses[s]);
 	} while (!catalog_valid);

@@ -214,6 +214,28 @@ state_build(GdTableId id, Relation rel, uint64 generation)
 }
 
 /*
+ * table_open_current: lock and open a table.
+ *
+ * It can be dropped while its lock is waited for, and made anew with the
+ * extension; the catalog then tells, or raises that there is none.
+ */
+static Relation
+table_open_current(GdTableId id, LOCKMODE mode)
+{
+	for (;;)
+	{
+		Oid			relid = gd_catalog()->table[id];
+		Relation	rel = try_table_open(relid, mode);
+
+		if (rel && gd_catalog()->table[id] == relid)
+			return rel;
+		if (rel)
+			table_close(rel, mode);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
  * gd_table_open_read: open a table for reading only, which a standby can do
  * too.  Rows loaded from it cannot be locked or written.
  */
@@ -225,7 +247,7 @@ gd_table_open_read(GdTableId id)
 	PreventCommandIfParallelMode("gen_durable");	/* the latest snapshot is
 													 * to be had */
 	table->id = id;
-	table->rel = table_open(gd_catalog()->table[id], AccessShareLock);
+	table->rel = table_open_current(id, AccessShareLock);
 	table->attno = gd_catalog()->attno[id];
 	table->natts = RelationGetDescr(table->rel)->natts;
 	return table;
@@ -239,7 +261,7 @@ gd_table_open(GdTableId id)
 {
 	GdTable    *table = palloc0(sizeof(GdTable));
 	GdTableState *state;
-	const GdCatalog *cat = gd_catalog();
+	const GdCatalog *cat;
 
 	if (!callbacks_registered)
 	{
@@ -249,8 +271,8 @@ gd_table_open(GdTableId id)
 	}
 
 	table->id = id;
-	table->rel = table_open(cat->table[id], RowExclusiveLock);
-	cat = gd_catalog();			/* taking the lock may have brought news */
+	table->rel = table_open_current(id, RowExclusiveLock);
+	cat = gd_catalog();
 
 	state = states[id];
 	if (state && !state->in_use && state->generation != cat->generation)

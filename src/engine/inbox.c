@@ -111,12 +111,17 @@ gd_inbox_store(int64 target, text *name, Datum payload, text *dedup_key, Timesta
 /*
  * inbox_put: list a signal, unless it would take the list above its bytes;
  * then false, and no other signal is listed either.
+ *
+ * The first is listed whatever its size: it could not be consumed otherwise,
+ * and would hide all that come after it.
  */
 static bool
 inbox_put(JsonbParseState **to, GdTable *signals, TupleTableSlot *slot, Size *bytes)
 {
+	bool		first = *bytes == 0;
+
 	*bytes += toast_raw_datum_size(gd_slot_datum(signals, slot, SIG_PAYLOAD)) + GD_NAME_MAX;
-	if (*bytes > GD_JOB_BYTES)
+	if (*bytes > GD_JOB_BYTES && !first)
 		return false;
 
 	pushJsonbValue(to, WJB_BEGIN_OBJECT, NULL);

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -18,6 +19,7 @@
 #include "clock.h"
 #include "engine/inbox.h"
 #include "engine/instance.h"
+#include "engine/job.h"
 #include "names.h"
 
 PG_FUNCTION_INFO_V1(gd_signal);
@@ -37,6 +39,12 @@ signal_args(FunctionCallInfo fcinfo, Signal *signal)
 	signal->name = gd_arg_name(fcinfo, 1, "signal name");
 	signal->payload = PG_ARGISNULL(2) ? DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")) :
 		PG_GETARG_DATUM(2);
+	if (toast_raw_datum_size(signal->payload) > GD_JOB_BYTES)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("payload of %zu bytes is too large, at most %d are allowed",
+						toast_raw_datum_size(signal->payload), GD_JOB_BYTES),
+				 errhint("Store it in a table, and signal where it is.")));
 	signal->dedup_key = gd_arg_name_or_null(fcinfo, 3, "dedup key");
 }
 
