@@ -55,6 +55,7 @@ OBJS = \
 	src/engine/job.o \
 	src/engine/keylock.o \
 	src/engine/leave.o \
+	src/engine/limits.o \
 	src/engine/machines.o \
 	src/engine/outcome.o \
 	src/engine/pick.o \
@@ -77,8 +78,16 @@ OBJS = \
 	src/engine/tokens.o \
 	src/engine/wait.o \
 	src/engine/workers.o \
+	src/limiter/configure.o \
+	src/limiter/counters.o \
+	src/limiter/functions.o \
+	src/limiter/limiter.o \
+	src/limiter/policy.o \
+	src/limiter/table_admit.o \
+	src/limiter/table_reconcile.o \
 	src/shmem/databases.o \
 	src/shmem/dispatch.o \
+	src/shmem/limit_counts.o \
 	src/shmem/shmem.o \
 	src/shmem/stats.o \
 	src/shmem/waiters.o \
@@ -87,7 +96,7 @@ OBJS = \
 
 # The extension's SQL, by topic, in the order in which it must run.
 SQL_PARTS = \
-	preamble types tables client work outcomes machines maintenance \
+	preamble types tables client work outcomes limits machines maintenance \
 	administration views statistics privileges comments
 
 DATA_built = gen_durable--$(EXTVERSION).sql

@@ -184,6 +184,6 @@ SELECT count(*) FROM unnest('{new,newer}'::text[]) n, insert(n, queue => 'q', co
 SELECT picks('q'), blocked('q');
 SELECT picks('q', 5), blocked('q');
 -- but one that sorts before it does not wait for it
-INSERT INTO instances (fsm, step, queue, concurrency_key, blocked_on) VALUES ('old2', 'start', 'q', 'zz', 'conc:zz');
-SELECT count(*) FROM insert('urgent', queue => 'q', concurrency_key => 'zz', priority => -1);
+INSERT INTO instances (fsm, step, queue, concurrency_key, blocked_on) VALUES ('old2', 'start', 'q', 'b', 'conc:b');
+SELECT count(*) FROM insert('urgent', queue => 'q', concurrency_key => 'b', priority => -1);
 SELECT picks('q'), blocked('q');

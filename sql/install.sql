@@ -47,7 +47,7 @@ CREATE SCHEMA t;
 -- An empty engine, ids from 1. Spans of time are written in one style.
 CREATE PROCEDURE t.fresh() LANGUAGE sql AS $$
   SET intervalstyle = postgres;
-  TRUNCATE gen_durable.instances, gen_durable.signals, gen_durable.fsms, gen_durable.queues, gen_durable.bucket_configs, gen_durable.buckets
+  TRUNCATE gen_durable.instances, gen_durable.signals, gen_durable.fsms, gen_durable.queues, gen_durable.bucket_configs, gen_durable.buckets, gen_durable.slot_credits, gen_durable.slot_holders
     RESTART IDENTITY;
 $$;
 

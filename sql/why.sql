@@ -29,11 +29,11 @@ CALL fresh();
 SELECT count(*) FROM unnest('{k1,k2,k3}'::text[]) n, insert(n, queue => 'k', concurrency_key => 'disk:1');
 SELECT picks('k', 10, 'bob');
 SELECT w.status, w.waits_for, w.until = h.lease_expires_at, w.held_by, w.ahead FROM instances h, instances i, why(i.id) w WHERE h.fsm = 'k1' AND i.fsm = 'k3';
--- a rate limit, whose tokens nobody hands out
-INSERT INTO bucket_configs (kind, name, rate, capacity) VALUES ('rate', 'api', 1, 5);
-SELECT count(*) FROM unnest('{r1,r2}'::text[]) n, insert(n, queue => 'r', rate_limit => 'api:eu');
+-- a rate limit
+INSERT INTO bucket_configs (kind, name, rate, capacity) VALUES ('rate', 'api', 0.001, 1);
+SELECT count(*) FROM unnest('{r0,r1,r2}'::text[]) n, insert(n, queue => 'r', rate_limit => 'api:eu');
 SELECT picks('r', 10), blocked('r');
-SELECT status, waits_for, until, held_by, ahead FROM why(id('r2'));
+SELECT status, waits_for, round(extract(epoch FROM until - clock_timestamp()) / 100), held_by, ahead FROM why(id('r2'));
 -- nothing
 SELECT fin('k1', stop('x')), cancel(id('r1'));
 SELECT w.status, w.waits_for, w.since = i.finished_at, w.until, w.held_by, w.ahead FROM instances i, why(i.id) w WHERE i.fsm IN ('k1', 'r1') ORDER BY i.id;

@@ -34,7 +34,7 @@ static const char *const instance_columns[INST_NCOLUMNS] = {
 	"handed_awaited", "blocked_on", "promoted_on", "cancel_requested_at",
 	"parent_id", "barrier", "joins_barrier", "children_pending",
 	"correlation_key", "correlation_scope", "correlation_guard",
-	"inserted_at", "updated_at", "finished_at",
+	"refill_at", "inserted_at", "updated_at", "finished_at",
 };
 
 static const char *const signal_columns[SIG_NCOLUMNS] = {
@@ -57,6 +57,18 @@ static const char *const bucket_config_columns[CONF_NCOLUMNS] = {
 	"kind", "name", "rate", "capacity", "shards",
 };
 
+static const char *const bucket_columns[BUCKET_NCOLUMNS] = {
+	"kind", "key", "shard", "capacity", "available", "debt", "last_refill",
+};
+
+static const char *const credit_columns[CREDIT_NCOLUMNS] = {
+	"key", "shard", "slots",
+};
+
+static const char *const holder_columns[HOLDER_NCOLUMNS] = {
+	"id", "key", "shard", "held_for", "expires_at",
+};
+
 static const struct
 {
 	const char *name;
@@ -69,6 +81,9 @@ static const struct
 	[GD_FSMS] = {"fsms", fsm_columns, FSM_NCOLUMNS, NULL},
 	[GD_QUEUES] = {"queues", queue_columns, QUEUE_NCOLUMNS, NULL},
 	[GD_BUCKET_CONFIGS] = {"bucket_configs", bucket_config_columns, CONF_NCOLUMNS, NULL},
+	[GD_BUCKETS] = {"buckets", bucket_columns, BUCKET_NCOLUMNS, NULL},
+	[GD_CREDITS] = {"slot_credits", credit_columns, CREDIT_NCOLUMNS, NULL},
+	[GD_HOLDERS] = {"slot_holders", holder_columns, HOLDER_NCOLUMNS, "slot_holders_id_seq"},
 };
 
 static const char *const indexes[GD_NINDEXES] = {
@@ -76,6 +91,8 @@ static const char *const indexes[GD_NINDEXES] = {
 	[GD_INSTANCES_PICK] = "instances_pick",
 	[GD_INSTANCES_BLOCKED] = "instances_blocked",
 	[GD_INSTANCES_PROMOTED] = "instances_promoted",
+	[GD_INSTANCES_REFILL] = "instances_refill",
+	[GD_INSTANCES_SLOTS] = "instances_slots",
 	[GD_INSTANCES_LEASE] = "instances_lease",
 	[GD_INSTANCES_DEADLINE] = "instances_deadline",
 	[GD_INSTANCES_KEY] = "instances_key",
@@ -89,6 +106,11 @@ static const char *const indexes[GD_NINDEXES] = {
 	[GD_FSMS_PKEY] = "fsms_pkey",
 	[GD_QUEUES_PKEY] = "queues_pkey",
 	[GD_BUCKET_CONFIGS_PKEY] = "bucket_configs_pkey",
+	[GD_BUCKETS_PKEY] = "buckets_pkey",
+	[GD_CREDITS_KEY] = "slot_credits_key",
+	[GD_HOLDERS_PKEY] = "slot_holders_pkey",
+	[GD_HOLDERS_KEY] = "slot_holders_key",
+	[GD_HOLDERS_EXPIRY] = "slot_holders_expiry",
 };
 
 /* Stand for the extension's enum type and for arrays of it. */

@@ -195,6 +195,27 @@ gd_json_int(const GdJsonField *field, const char *what, int *into, GdFault *faul
 }
 
 /*
+ * gd_json_int8: a number that is a whole one and fits a bigint.
+ */
+bool
+gd_json_int8(const GdJsonField *field, const char *what, int64 *into, GdFault *fault)
+{
+	char	   *digits = DatumGetCString(DirectFunctionCall1(numeric_out,
+															 NumericGetDatum(field->value.val.numeric)));
+	char	   *end;
+
+	errno = 0;
+	*into = strtoll(digits, &end, 10);
+	if (*end != '\0' && strspn(end + 1, "0") != strlen(end + 1))
+		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
+						"%s %s must be a whole number", what, json_number(field));
+	if (errno == ERANGE)
+		return gd_fault(fault, ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, NULL,
+						"%s %s is out of range for a bigint", what, json_number(field));
+	return true;
+}
+
+/*
  * gd_json_names: a non-empty array of names as text[].
  */
 bool

@@ -49,6 +49,8 @@ extern text *gd_json_text(const GdJsonField *field);
 extern char *gd_json_cstring(const GdJsonField *field);
 extern Datum gd_json_jsonb(const GdJsonField *field);
 extern bool gd_json_int(const GdJsonField *field, const char *what, int *into, GdFault *fault);
+extern bool gd_json_int8(const GdJsonField *field, const char *what, int64 *into,
+						 GdFault *fault);
 extern double gd_json_double(const GdJsonField *field);
 extern bool gd_json_names(const GdJsonField *field, const char *what, ArrayType **into,
 						  GdFault *fault);

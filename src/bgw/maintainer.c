@@ -6,7 +6,8 @@
  * Each kind of work is one bounded pass in a transaction of its own, as the
  * extension's owner.  Between passes it sleeps, without a snapshot, until the
  * next instant that matters: the first end of a lease, the first await
- * deadline, or the next turn by an interval.  Committing backends wake it if
+ * deadline, the first refill of tokens that a row waits for, or the next turn
+ * by an interval.  Committing backends wake it if
  * they made something due earlier than it knows of.  README.md has the states.
  *
  * An error ends the process; the launcher starts it again.
@@ -24,6 +25,8 @@
 #include "engine/census.h"
 #include "engine/maintenance.h"
 #include "guc.h"
+#include "limiter/holders.h"
+#include "limiter/limiter.h"
 #include "table.h"
 
 /* How much one pass does at most. */
@@ -77,6 +80,12 @@ pass_timeouts(void *arg)
 }
 
 static int64
+pass_holders(void *arg)
+{
+	return gd_holders_expire(PASS_ROWS);
+}
+
+static int64
 pass_blocked(void *arg)
 {
 	GdTable    *instances = gd_table_open(GD_INSTANCES);
@@ -90,6 +99,16 @@ static int64
 pass_gc(void *arg)
 {
 	return gd_gc_all(gd_interval_from_ms(gd_gc_retention * 1000.0), gd_gc_batch);
+}
+
+static int64
+pass_limits(void *arg)
+{
+	int64		buckets = 0;
+	int64		gates = 0;
+
+	(void) gd_limiter()->reconcile(PASS_KEYS, gd_now(), &buckets, &gates);
+	return 0;
 }
 
 static bool
@@ -132,32 +151,37 @@ maintainer_due(When when)
  * first_of: the first instant in an index, or the end of time.
  */
 static TimestampTz
-first_of(GdTable *instances, GdIndexId index, int column)
+first_of(GdTableId id, GdIndexId index, int column)
 {
+	GdTable    *table = gd_table_open(id);
 	TimestampTz first = DT_NOEND;
 	GdScan		scan;
 
-	gd_scan_begin(&scan, instances, index);
+	gd_scan_begin(&scan, table, index);
 	gd_scan_key(&scan, 1, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
 				TimestampTzGetDatum(DT_NOBEGIN));
 	gd_scan_start(&scan);
 	if (gd_scan_next(&scan))
-		first = DatumGetTimestampTz(gd_slot_datum(instances, scan.slot, column));
+		first = DatumGetTimestampTz(gd_slot_datum(table, scan.slot, column));
 	gd_scan_end(&scan);
+	gd_table_close(table);
 	return first;
 }
 
 static int64
 pass_next_due(void *arg)
 {
-	GdTable    *instances = gd_table_open(GD_INSTANCES);
-	TimestampTz lease = first_of(instances, GD_INSTANCES_LEASE, INST_LEASE_EXPIRES_AT);
-	TimestampTz deadline = first_of(instances, GD_INSTANCES_DEADLINE, INST_AWAIT_DEADLINE);
+	TimestampTz lease = first_of(GD_INSTANCES, GD_INSTANCES_LEASE, INST_LEASE_EXPIRES_AT);
+	TimestampTz deadline = first_of(GD_INSTANCES, GD_INSTANCES_DEADLINE, INST_AWAIT_DEADLINE);
+	TimestampTz refill = first_of(GD_INSTANCES, GD_INSTANCES_REFILL, INST_REFILL_AT);
+	TimestampTz holder = first_of(GD_HOLDERS, GD_HOLDERS_EXPIRY, HOLDER_EXPIRES_AT);
+	GdTable    *instances;
 
+	next_due = Min(Min(lease, deadline), Min(refill, holder));
+	steps_run = lease != DT_NOEND;
+	instances = gd_table_open_read(GD_INSTANCES);
 	gd_vacuum_look(RelationGetRelid(instances->rel));
 	gd_table_close(instances);
-	next_due = Min(lease, deadline);
-	steps_run = lease != DT_NOEND;
 	return 0;
 }
 
@@ -176,8 +200,10 @@ maintainer_work(TimestampTz now, int64 *done, bool *more)
 	}			passes[] = {
 		{pass_reap, EVERY_TURN, &pass_rows},
 		{pass_timeouts, EVERY_TURN, &pass_rows},
+		{pass_holders, EVERY_TURN, &pass_rows},
 		{pass_blocked, EVERY_TURN, &pass_rows},
 		{pass_gc, WITH_GC, &gd_gc_batch},
+		{pass_limits, WITH_GC, NULL},
 		{pass_census, WITH_CENSUS, NULL},
 		{pass_next_due, EVERY_TURN, NULL},
 	};

@@ -9,6 +9,8 @@
 
 #include "utils/hsearch.h"
 
+#include "engine/limits.h"
+#include "engine/runners.h"
 #include "table.h"
 
 typedef enum GdAdmitResult
@@ -17,9 +19,19 @@ typedef enum GdAdmitResult
 	GD_ADMIT_HEAD,				/* another row's turn: claim that one, block
 								 * this one */
 	GD_REFUSE,					/* block it */
-	GD_PASS						/* leave it as it is; another pick is at its
+	GD_PASS,					/* leave it as it is; another pick is at its
 								 * key */
+	GD_READY,					/* it is held ready for its limits to decide;
+								 * the row is the admission's now */
+	GD_DECIDE					/* what is held ready must be decided first */
 } GdAdmitResult;
+
+/* Why and until when a row is blocked. */
+typedef struct GdRefusal
+{
+	text	   *blocked_on;
+	TimestampTz refill_at;		/* when there are tokens; DT_NOEND: not told */
+} GdRefusal;
 
 /* What one pick learnt about keys. */
 typedef struct GdAdmission
@@ -27,12 +39,15 @@ typedef struct GdAdmission
 	GdTable    *instances;
 	HTAB	   *keys;			/* NULL until the first keyed candidate */
 	GdRow	   *head;			/* the row whose turn it is, locked */
+	const GdClaimant *claimant; /* for whom the pick claims */
+	GdLimits	limits;
 } GdAdmission;
 
-extern void gd_admission_begin(GdAdmission *admission, GdTable *instances);
+extern void gd_admission_begin(GdAdmission *admission, GdTable *instances, const text *queue,
+							   const GdClaimant *claimant, TimestampTz now);
 extern void gd_admission_end(GdAdmission *admission);
 extern bool gd_admit_busy(GdAdmission *admission, GdRow *row);
 extern bool gd_admit_free(GdRow *row);
-extern GdAdmitResult gd_admit(GdAdmission *admission, GdRow *row, text **blocked_on);
+extern GdAdmitResult gd_admit(GdAdmission *admission, GdRow *row, int room, GdRefusal *refusal);
 
 #endif							/* GEN_DURABLE_ADMIT_H */

@@ -2,12 +2,18 @@
  * blocked.c
  *		Rows that wait for a key: marking, promotion, and who is next (D-3).
  *
- * A candidate whose key is held is marked once (blocked_on) and leaves the
- * pick index, so that no later pick meets it.  Whoever frees the key promotes
- * the first blocked row of each queue that is not paused by (priority,
- * eligible_at, id); it goes
- * back to its place in the pick index with promoted_on set, which says that
- * the key's turn has been given and to whom.
+ * A candidate that its key, gate or rate limit refuses is marked once
+ * (blocked_on) and leaves the pick index, so that no later pick meets it.
+ * Whoever frees the key promotes the first blocked rows by (priority,
+ * eligible_at, id) of each queue that is not paused: one of a key of size one,
+ * as many as there are slots of a gate.  They go back to their places in the
+ * pick index with promoted_on set, which says that the turn has been given and
+ * to whom.
+ *
+ * Tokens come by themselves.  The first row of a queue that waits for a rate
+ * limit knows when there will be enough for it (refill_at); at that instant
+ * the maintainer, or else the next pick or tick, promotes as many rows as the
+ * tokens then cover, and the next one learns its instant.
  *
  * A mark and a freeing that run at the same time may not see each other, so
  * every pick and tick rechecks some keys that rows are blocked on, going
@@ -21,11 +27,19 @@
 #include "utils/builtins.h"
 
 #include "engine/blocked.h"
+#include "engine/due.h"
 #include "engine/effects.h"
 #include "engine/instance.h"
 #include "engine/queues.h"
-#include "events.h"
+#include "limiter/arithmetic.h"
+#include "limiter/policy.h"
 #include "names.h"
+
+/* Rows of one queue that a single freeing promotes. */
+#define PROMOTE_MAX 1000
+
+/* An instant that is off by less is left as it is, in microseconds. */
+#define REFILL_SLACK 1000
 
 /*
  * gd_blocked_on: the mark of a row that waits for a key.
@@ -36,11 +50,19 @@ gd_blocked_on(const char *kind, const text *key)
 	return cstring_to_text(psprintf("%s:%s", kind, text_to_cstring(key)));
 }
 
-/* Is a mark one that a free concurrency key ends? */
+/*
+ * blocked_parse: the kind and the key of a mark; false if it is none.
+ */
 static bool
-blocked_is_conc(const char *blocked_on)
+blocked_parse(const text *mark, GdLimitKind *kind, text **key)
 {
-	return strncmp(blocked_on, GD_BLOCK_CONC ":", sizeof(GD_BLOCK_CONC ":") - 1) == 0;
+	const char *start = VARDATA_ANY(mark);
+	const char *colon = memchr(start, ':', VARSIZE_ANY_EXHDR(mark));
+
+	if (colon == NULL || !gd_limit_kind(start, colon - start, kind))
+		return false;
+	*key = cstring_to_text_with_len(colon + 1, VARSIZE_ANY_EXHDR(mark) - (colon + 1 - start));
+	return true;
 }
 
 /*
@@ -127,79 +149,225 @@ gd_blocked_next(GdTable *instances, const text *blocked_on, const text *queue, G
  * blocked_count: a row was refused.
  */
 static void
-blocked_count(GdRow *row, const char *blocked_on)
+blocked_count(GdRow *row, GdLimitKind kind)
 {
-	bool		conc = blocked_is_conc(blocked_on);
-	const text *queue = gd_instance_text(row, INST_QUEUE);
-
-	gd_stats_count(queue, conc ? GD_COUNT_KEY_REFUSED : GD_COUNT_RATE_REFUSED, 1);
-	gd_event(conc ? "concurrency.throttled" : "rate_limit.throttled",
-			 conc ? "wanted=1 admitted=0 key=%s queue=%s" : "wanted=1 granted=0 key=%s queue=%s",
-			 gd_event_value(gd_instance_text(row, conc ? INST_CONCURRENCY_KEY : INST_RATE_LIMIT)),
-			 gd_event_value(queue));
+	gd_stats_count(gd_instance_text(row, INST_QUEUE),
+				   kind == GD_GATE ? GD_COUNT_KEY_REFUSED : GD_COUNT_RATE_REFUSED, 1);
 }
 
 /*
- * gd_blocked_mark: a locked candidate waits for its key from now on.
+ * gd_blocked_mark: a locked candidate waits for a key from now on; refill_at
+ * is when there will be tokens for it, or DT_NOEND.
  *
- * The key is looked at once more at commit, since its holder may have ended
- * by then without having seen this mark.
+ * The key is looked at once more at commit, since what it waits for may have
+ * come by then from one who has not seen this mark.  A turn at another key
+ * that the row had been given passes on.
  */
 void
-gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz now)
+gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz refill_at, TimestampTz now)
 {
+	text	   *turn = gd_instance_text(row, INST_PROMOTED_ON);
+	GdLimitKind kind;
+	text	   *key;
+
+	if (turn == NULL)
+		turn = gd_instance_text(row, INST_BLOCKED_ON);
+	if (turn && !gd_text_equal(turn, blocked_on) && blocked_parse(turn, &kind, &key))
+		gd_effect_promote(gd_limit_kinds[kind], key);
+	if (blocked_parse(blocked_on, &kind, &key))
+	{
+		gd_effect_promote(gd_limit_kinds[kind], key);
+		blocked_count(row, kind);
+	}
+
 	gd_row_set(row, INST_BLOCKED_ON, PointerGetDatum(blocked_on));
 	gd_row_set_null(row, INST_PROMOTED_ON);
+	if (refill_at == DT_NOEND)
+		gd_row_set_null(row, INST_REFILL_AT);
+	else
+	{
+		gd_row_set(row, INST_REFILL_AT, TimestampTzGetDatum(refill_at));
+		gd_due_at(refill_at);
+	}
 	gd_instance_write(row, now);
-	if (blocked_is_conc(text_to_cstring(blocked_on)))
-		gd_effect_promote(GD_BLOCK_CONC, gd_instance_text(row, INST_CONCURRENCY_KEY));
-	blocked_count(row, text_to_cstring(blocked_on));
 }
 
 /*
- * blocked_promote_key: if the key is free, promote the first row of each
- * queue that is not paused; returns how many.  A head that another
- * transaction has locked is left to a later recheck.
+ * blocked_promote_row: the locked blocked row is a candidate again.
+ */
+static void
+blocked_promote_row(GdRow *row, const text *mark, TimestampTz now)
+{
+	gd_row_set_null(row, INST_BLOCKED_ON);
+	gd_row_set_null(row, INST_REFILL_AT);
+	gd_row_set(row, INST_PROMOTED_ON, PointerGetDatum(mark));
+	gd_instance_write(row, now);
+}
+
+/*
+ * blocked_next_queue: the first queue after `after` (NULL: the first) that has
+ * rows blocked on a key, and its first row; NULL if there is none.
+ */
+static text *
+blocked_next_queue(GdTable *instances, GdScan *scan, const text *mark, const text *after,
+				   GdRow *head)
+{
+	gd_scan_text(scan, 1, mark);
+	if (after)
+		gd_scan_key(scan, 2, BTGreaterStrategyNumber, F_TEXT_GT, PointerGetDatum(after));
+	gd_scan_start(scan);
+	if (!gd_scan_next(scan))
+		return NULL;
+	gd_row_load(head, scan->slot);
+	return DatumGetTextPCopy(gd_slot_datum(instances, scan->slot, INST_QUEUE));
+}
+
+/*
+ * promote_head: a key of size one is free: it is the turn of a queue's first
+ * row, unless that was given already; returns how many were promoted.
  */
 static int
-blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
+promote_head(GdTable *instances, const text *mark, const text *queue, GdRow *head,
+			 TimestampTz now)
 {
-	static const int prefix = sizeof(GD_BLOCK_CONC ":") - 1;
-	const text *key = cstring_to_text_with_len(VARDATA_ANY(blocked_on) + prefix,
-											   VARSIZE_ANY_EXHDR(blocked_on) - prefix);
+	GdRow	   *turn = gd_row_create(instances);
+	ItemPointerData tid = head->tid;
+	bool		given = gd_blocked_promoted(instances, mark, queue, turn) &&
+	!gd_instance_before(head, turn);
+
+	gd_row_free(turn);
+	if (given || gd_row_lock(head, &tid, false) != GD_LOCKED)
+		return 0;
+	blocked_promote_row(head, mark, now);
+	return 1;
+}
+
+static double
+promote_cost(GdTable *instances, TupleTableSlot *slot, GdLimitKind kind)
+{
+	return kind == GD_GATE ? 1 : DatumGetFloat8(gd_slot_datum(instances, slot, INST_WEIGHT));
+}
+
+/*
+ * promote_refill: the first row of a queue that still waits lacks so many
+ * tokens: let it know when they will be there.
+ */
+static void
+promote_refill(GdRow *head, const GdPolicy *policy, double lacks, TimestampTz now)
+{
+	TimestampTz at = now + gd_refill_time(policy, lacks);
+	ItemPointerData tid = head->tid;
+
+	if (!GD_IS_NULL(head, INST_REFILL_AT))
+	{
+		TimestampTz known = DatumGetTimestampTz(GD_VALUE(head, INST_REFILL_AT));
+
+		if (known > now && known <= at + REFILL_SLACK)
+			return;
+	}
+	if (gd_row_lock(head, &tid, false) != GD_LOCKED)
+		return;
+	gd_row_set(head, INST_REFILL_AT, TimestampTzGetDatum(at));
+	gd_due_at(at);
+	gd_instance_write(head, now);
+}
+
+/*
+ * promote_covered: promote a queue's first rows, as many as what is available
+ * covers beside those that were promoted before; returns how many.
+ */
+static int
+promote_covered(GdTable *instances, const text *mark, const text *queue,
+				const GdPolicy *policy, double available, TimestampTz now)
+{
 	GdRow	   *row = gd_row_create(instances);
-	GdRow	   *turn = gd_row_create(instances);	/* whose turn it is
-													 * already */
-	text	   *queue = NULL;
 	int			promoted = 0;
 	GdScan		scan;
 
+	gd_scan_begin(&scan, instances, GD_INSTANCES_PROMOTED);
+	gd_scan_text(&scan, 1, mark);
+	gd_scan_text(&scan, 2, queue);
+	gd_scan_start(&scan);
+	while (available > 0 && gd_scan_next(&scan))
+		available -= promote_cost(instances, scan.slot, policy->kind);
+	gd_scan_end(&scan);
+
 	gd_scan_begin(&scan, instances, GD_INSTANCES_BLOCKED);
-	for (;;)
+	gd_scan_text(&scan, 1, mark);
+	gd_scan_text(&scan, 2, queue);
+	gd_scan_start(&scan);
+	while (gd_scan_next(&scan))
 	{
-		gd_scan_text(&scan, 1, blocked_on);
-		if (queue)
-			gd_scan_key(&scan, 2, BTGreaterStrategyNumber, F_TEXT_GT, PointerGetDatum(queue));
-		gd_scan_start(&scan);
-		if (!gd_scan_next(&scan))
+		double		cost = promote_cost(instances, scan.slot, policy->kind);
+
+		if (cost > available || promoted == PROMOTE_MAX)
+		{
+			gd_row_load(row, scan.slot);
+			if (policy->kind == GD_RATE)
+				promote_refill(row, policy, Max(cost - available, 0), now);
 			break;
-		if (queue == NULL && gd_blocked_key_held(instances, key))
-			break;
-		queue = DatumGetTextPCopy(gd_slot_datum(instances, scan.slot, INST_QUEUE));
-		gd_row_load(row, scan.slot);
-		if ((gd_blocked_promoted(instances, blocked_on, queue, turn) &&
-			 !gd_instance_before(row, turn)) ||
-			gd_queue_paused(queue, now) ||
-			gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
+		}
+		if (gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
 			continue;
-		gd_row_set_null(row, INST_BLOCKED_ON);
-		gd_row_set(row, INST_PROMOTED_ON, PointerGetDatum(blocked_on));
-		gd_instance_write(row, now);
+		blocked_promote_row(row, mark, now);
+		available -= cost;
 		promoted++;
 	}
 	gd_scan_end(&scan);
-	gd_row_free(turn);
 	gd_row_free(row);
+	return promoted;
+}
+
+/*
+ * blocked_promote_key: promote, in each queue that is not paused, those rows
+ * blocked on a key whose turn it is; returns how many.  A head that another
+ * transaction has locked is left to a later recheck.
+ */
+static int
+blocked_promote_key(GdTable *instances, const text *mark, TimestampTz now)
+{
+	GdRow	   *head = gd_row_create(instances);
+	text	   *queue = NULL;
+	const GdPolicy *policy = NULL;
+	int			promoted = 0;
+	double		available = 0;
+	bool		busy;
+	GdPolicies	policies;
+	GdLimitKind kind;
+	text	   *key;
+	GdScan		scan;
+
+	if (!blocked_parse(mark, &kind, &key))
+		return 0;
+	gd_policies_begin(&policies);
+	gd_scan_begin(&scan, instances, GD_INSTANCES_BLOCKED);
+	for (;;)
+	{
+		bool		first = queue == NULL;
+
+		queue = blocked_next_queue(instances, &scan, mark, queue, head);
+		if (queue == NULL)
+			break;
+		if (first)
+		{
+			/* Nobody waits for most keys, so this is asked for here. */
+			policy = gd_policy_find(&policies, kind, key);
+			if (policy == NULL ?
+				kind == GD_RATE || gd_blocked_key_held(instances, key) :
+				!gd_limiter()->look(policy, key, now, &available, &busy))
+				break;
+		}
+		if (gd_queue_paused(queue, now))
+			continue;
+		if (policy == NULL)
+			promoted += promote_head(instances, mark, queue, head, now);
+		else if (kind == GD_RATE || available >= 1)
+			promoted += promote_covered(instances, mark, queue, policy, available, now);
+	}
+	gd_scan_end(&scan);
+	gd_policies_end(&policies);
+	gd_row_free(head);
+	gd_table_flush();			/* the key may be looked at again */
 	return promoted;
 }
 
@@ -209,11 +377,8 @@ blocked_promote_key(GdTable *instances, const text *blocked_on, TimestampTz now)
 void
 gd_blocked_promote(const char *blocked_on, TimestampTz now)
 {
-	GdTable    *instances;
+	GdTable    *instances = gd_table_open(GD_INSTANCES);
 
-	if (!blocked_is_conc(blocked_on))
-		return;
-	instances = gd_table_open(GD_INSTANCES);
 	blocked_promote_key(instances, cstring_to_text(blocked_on), now);
 	gd_table_close(instances);
 }
@@ -234,7 +399,36 @@ blocked_next_key(GdTable *instances, const text *after)
 	if (gd_scan_next(&scan))
 		next = DatumGetTextPCopy(gd_slot_datum(instances, scan.slot, INST_BLOCKED_ON));
 	gd_scan_end(&scan);
-	return next && blocked_is_conc(text_to_cstring(next)) ? next : NULL;
+	return next;
+}
+
+/*
+ * gd_blocked_of_policy: a policy has changed: look, at commit, at the keys
+ * under it that rows are blocked on, at most so many.
+ */
+void
+gd_blocked_of_policy(const char *kind, const text *name, int max_keys)
+{
+	GdTable    *instances = gd_table_open_read(GD_INSTANCES);
+	text	   *own = gd_blocked_on(kind, name);
+	text	   *prefix = cstring_to_text(psprintf("%s:", text_to_cstring(own)));
+	int			len = VARSIZE_ANY_EXHDR(prefix);
+	text	   *mark = prefix;
+	GdLimitKind which;
+	text	   *key;
+
+	gd_effect_promote(kind, name);
+	for (int n = 0; n < max_keys; n++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		mark = blocked_next_key(instances, mark);
+		if (mark == NULL || VARSIZE_ANY_EXHDR(mark) < len ||
+			memcmp(VARDATA_ANY(mark), VARDATA_ANY(prefix), len) != 0)
+			break;
+		if (blocked_parse(mark, &which, &key))
+			gd_effect_promote(kind, key);
+	}
+	gd_table_close(instances);
 }
 
 /*
@@ -244,57 +438,109 @@ blocked_next_key(GdTable *instances, const text *after)
 void
 gd_blocked_resume(const text *queue, int max_keys)
 {
-	static const int prefix = sizeof(GD_BLOCK_CONC ":") - 1;
 	GdTable    *instances = gd_table_open_read(GD_INSTANCES);
-	text	   *key = cstring_to_text(GD_BLOCK_CONC ":");
+	text	   *mark = cstring_to_text("");
+	GdLimitKind kind;
+	text	   *key;
 
 	for (int n = 0; n < max_keys; n++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		key = blocked_next_key(instances, key);
-		if (key == NULL)
+		mark = blocked_next_key(instances, mark);
+		if (mark == NULL)
 			break;
-		if (gd_blocked_head(instances, key, queue, NULL))
-			gd_effect_promote(GD_BLOCK_CONC,
-							  cstring_to_text_with_len(VARDATA_ANY(key) + prefix,
-													   VARSIZE_ANY_EXHDR(key) - prefix));
+		if (gd_blocked_head(instances, mark, queue, NULL) && blocked_parse(mark, &kind, &key))
+			gd_effect_promote(gd_limit_kinds[kind], key);
 	}
 	gd_table_close(instances);
 }
 
 /*
+ * blocked_is_head: is the row in hand the first of its queue that is blocked
+ * on its key?
+ */
+static bool
+blocked_is_head(GdTable *instances, GdRow *row)
+{
+	GdRow	   *head = gd_row_create(instances);
+	bool		is_head = gd_blocked_head(instances, gd_instance_text(row, INST_BLOCKED_ON),
+										  gd_instance_text(row, INST_QUEUE), head) &&
+	gd_instance_id(head) == gd_instance_id(row);
+
+	gd_row_free(head);
+	return is_head;
+}
+
+/*
+ * blocked_refill: promote what waits for tokens that should be there by
+ * now, of at most so many rows that know it; returns how many were dealt with.
+ */
+static int
+blocked_refill(GdTable *instances, int max_rows, TimestampTz now)
+{
+	GdRow	   *row = gd_row_create(instances);
+	int			dealt = 0;
+	GdScan		scan;
+
+	gd_scan_begin(&scan, instances, GD_INSTANCES_REFILL);
+	gd_scan_key(&scan, 1, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE, TimestampTzGetDatum(now));
+	gd_scan_start(&scan);
+	while (dealt < max_rows && gd_scan_next(&scan))
+	{
+		gd_row_load(row, scan.slot);
+		if (gd_slot_hold(scan.slot) != GD_HOLD_NONE)
+			continue;
+		if (!GD_IS_NULL(row, INST_BLOCKED_ON) && blocked_is_head(instances, row))
+			blocked_promote_key(instances, gd_instance_text(row, INST_BLOCKED_ON), now);
+		else if (gd_row_lock(row, &scan.slot->tts_tid, false) == GD_LOCKED)
+		{
+			/* Another has come before it, and waits for its own instant. */
+			gd_row_set_null(row, INST_REFILL_AT);
+			gd_instance_write(row, now);
+		}
+		dealt++;
+	}
+	gd_scan_end(&scan);
+	gd_row_free(row);
+	gd_table_flush();
+	return dealt;
+}
+
+/*
  * gd_blocked_recheck: look at some of the keys that rows are blocked on, going
- * on where this session stopped last, and promote where a key is free.
+ * on where this session stopped last, and promote where it is their turn.
  * Returns how many rows were promoted.
  */
 int
 gd_blocked_recheck(GdTable *instances, int max_keys, TimestampTz now)
 {
-	static char last[GD_NAME_MAX + sizeof(GD_BLOCK_CONC ":")] = GD_BLOCK_CONC ":";
+	static char last[GD_NAME_MAX + 8] = "";
 	char		first[sizeof(last)];
 	bool		wrapped = false;
 	int			promoted = 0;
+	int			looked = 0;
 
 	strcpy(first, last);
 	for (int n = 0; n < max_keys; n++)
 	{
-		text	   *key = blocked_next_key(instances, cstring_to_text(last));
+		text	   *mark = blocked_next_key(instances, cstring_to_text(last));
 
-		if (key == NULL)
+		if (mark == NULL)
 		{
 			/* Round to the beginning, once. */
-			if (wrapped || strcmp(last, GD_BLOCK_CONC ":") == 0)
+			if (wrapped || last[0] == '\0')
 				break;
 			wrapped = true;
-			strcpy(last, GD_BLOCK_CONC ":");
+			last[0] = '\0';
 			continue;
 		}
-		text_to_cstring_buffer(key, last, sizeof(last));
-		promoted += blocked_promote_key(instances, key, now);
+		looked++;
+		text_to_cstring_buffer(mark, last, sizeof(last));
+		promoted += blocked_promote_key(instances, mark, now);
 		if (wrapped && strcmp(last, first) >= 0)
 			break;
 	}
-	if (promoted > 0)
-		gd_table_flush();
+	if (looked > 0)
+		promoted += blocked_refill(instances, max_keys, now);
 	return promoted;
 }

@@ -19,9 +19,11 @@ extern bool gd_blocked_promoted(GdTable *instances, const text *blocked_on,
 								const text *queue, GdRow *promoted);
 extern bool gd_blocked_next(GdTable *instances, const text *blocked_on,
 							const text *queue, GdRow *next);
-extern void gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz now);
+extern void gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz refill_at,
+							TimestampTz now);
 extern void gd_blocked_promote(const char *blocked_on, TimestampTz now);
 extern void gd_blocked_resume(const text *queue, int max_keys);
+extern void gd_blocked_of_policy(const char *kind, const text *name, int max_keys);
 extern int	gd_blocked_recheck(GdTable *instances, int max_keys, TimestampTz now);
 
 #endif							/* GEN_DURABLE_BLOCKED_H */

@@ -1,7 +1,7 @@
 /*
  * due.c
- *		Instants that the running transaction makes due: ends of leases and
- *		await deadlines.
+ *		Instants that the running transaction makes due: ends of leases, await
+ *		deadlines, and refills of tokens that rows wait for.
  *
  * The earliest of them is told to the database's maintainer after commit, so
  * that it can sleep until the next instant that matters and no longer (D-18).

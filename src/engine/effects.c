@@ -5,8 +5,8 @@
  * A child's end counts into its parent's barrier; a freed key wakes who waits
  * for it.  Those rows are shared by many transactions, so they are touched
  * last (D-26): effects are queued, and applied just before commit or prepare
- * in one global order, parents by id descending, then keys in byte order.  A
- * long transaction after complete() thus holds no shared row, and two
+ * in one global order, parents by id descending, then slots of gates and keys
+ * in byte order.  A long transaction after complete() thus holds no shared row, and two
  * transactions with crossed parents cannot deadlock.
  *
  * A pick in the same transaction applies what is queued first, since it must
@@ -25,11 +25,13 @@
 #include "engine/blocked.h"
 #include "engine/children.h"
 #include "engine/effects.h"
+#include "engine/limits.h"
 #include "guc.h"
 
 typedef enum GdEffectKind
 {
 	EFFECT_JOIN,
+	EFFECT_CREDIT,
 	EFFECT_PROMOTE
 } GdEffectKind;
 
@@ -38,8 +40,9 @@ typedef struct GdEffect
 	GdEffectKind kind;
 	int64		parent_id;		/* join */
 	int			barrier;		/* join */
-	int			count;			/* join: children that ended */
-	char	   *blocked_on;		/* promote */
+	int			count;			/* join: children that ended; credit: slots */
+	char	   *blocked_on;		/* promote; credit: the gate's key */
+	int			shard;			/* credit */
 	int			queued_level;	/* transaction nesting level */
 	int			applied_level;	/* likewise; 0 while it is due */
 } GdEffect;
@@ -84,6 +87,23 @@ gd_effect_join(int64 parent_id, int barrier)
 }
 
 /*
+ * gd_effect_credit: a slot of a gate comes back.
+ */
+void
+gd_effect_credit(const text *key, int shard)
+{
+	GdEffect   *effect = effect_add(EFFECT_CREDIT);
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+
+	effect->blocked_on = text_to_cstring(key);
+	effect->shard = shard;
+	effect->count = 1;
+	MemoryContextSwitchTo(old);
+	if (!gd_defer_effects)
+		gd_effects_apply();
+}
+
+/*
  * gd_effect_promote: a key may have become free.
  */
 void
@@ -98,7 +118,10 @@ gd_effect_promote(const char *kind, const text *key)
 		gd_effects_apply();
 }
 
-/* Joins first, parents by id descending; then keys in byte order. */
+/*
+ * Joins first, parents by id descending; then slots by key and shard; then
+ * keys in byte order.
+ */
 static int
 effect_compare(const ListCell *a, const ListCell *b)
 {
@@ -109,6 +132,12 @@ effect_compare(const ListCell *a, const ListCell *b)
 		return x->kind < y->kind ? -1 : 1;
 	if (x->kind == EFFECT_PROMOTE)
 		return strcmp(x->blocked_on, y->blocked_on);
+	if (x->kind == EFFECT_CREDIT)
+	{
+		int			result = strcmp(x->blocked_on, y->blocked_on);
+
+		return result != 0 ? result : (x->shard > y->shard) - (x->shard < y->shard);
+	}
 	if (x->parent_id != y->parent_id)
 		return x->parent_id > y->parent_id ? -1 : 1;
 	return (x->barrier > y->barrier) - (x->barrier < y->barrier);
@@ -133,6 +162,8 @@ effects_apply_sorted(List *due)
 			continue;			/* the same row: once, with the sum */
 		if (effect->kind == EFFECT_JOIN)
 			gd_children_join(effect->parent_id, effect->barrier, count, now);
+		else if (effect->kind == EFFECT_CREDIT)
+			gd_limits_credit(effect->blocked_on, effect->shard, count);
 		else
 			gd_blocked_promote(effect->blocked_on, now);
 		count = 0;

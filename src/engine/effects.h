@@ -14,6 +14,7 @@
 extern void gd_effects_init(void);
 extern void gd_effect_join(int64 parent_id, int barrier);
 extern void gd_effect_promote(const char *kind, const text *key);
+extern void gd_effect_credit(const text *key, int shard);
 extern void gd_effects_apply(void);
 
 #endif							/* GEN_DURABLE_EFFECTS_H */

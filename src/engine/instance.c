@@ -6,9 +6,11 @@
  * compares the version that was locked with the values to be written and
  * brings about what follows from the change:
  *
- *	leaving executing	the claim's columns are cleared; the key that it held
- *						is free at commit (effects.c promotes who waits for it)
- *	leaving runnable	marks of blocking and promotion are cleared
+ *	leaving executing	the claim's columns are cleared; the key or the gate's
+ *						slot that it held is free at commit (effects.c promotes
+ *						who waits for it)
+ *	leaving runnable	marks of blocking and promotion are cleared; a turn that
+ *						was not used passes on at commit
  *	becoming runnable	a waiter of the queue is woken at commit
  *	parking, ending		so are those who await the instance
  *	becoming terminal	finished_at is set, the inbox is dropped, the parent's
@@ -287,6 +289,10 @@ typedef struct InstanceEffects
 	TimestampTz due;			/* the maintainer must look by then, or
 								 * DT_NOEND */
 	text	   *freed_key;		/* or NULL */
+	bool		freed_slot;		/* of the key's gate */
+	int			shard;			/* of the slot */
+	text	   *passed_rate;	/* rate limit whose first waiter it may have
+								 * been, or NULL */
 	bool		ended_claim;
 	pg_uuid_t	token;			/* of the claim that ended */
 	int			joins_barrier;	/* 0: none */
@@ -375,7 +381,14 @@ instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
 			effects->token = *DatumGetUUIDP(token);
 		}
 		if (!no_key)
+		{
+			bool		no_slot;
+			Datum		shard = gd_slot_value(table, row->slot, INST_CONCURRENCY_SHARD, &no_slot);
+
 			effects->freed_key = DatumGetTextPP(key);
+			effects->freed_slot = !no_slot;
+			effects->shard = no_slot ? 0 : DatumGetInt16(shard);
+		}
 		gd_row_set_null(row, INST_LOCKED_BY);
 		gd_row_set_null(row, INST_LEASE_EXPIRES_AT);
 		gd_row_set_null(row, INST_TOKEN);
@@ -389,8 +402,13 @@ instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
 		/* The turn of a row that goes without a claim passes to the next. */
 		if (to != GD_EXECUTING && !no_key && GD_IS_NULL(row, INST_BLOCKED_ON))
 			effects->freed_key = DatumGetTextPP(key);
+		if (!GD_IS_NULL(row, INST_RATE_LIMIT) &&
+			(!GD_IS_NULL(row, INST_BLOCKED_ON) ||
+			 (to != GD_EXECUTING && !GD_IS_NULL(row, INST_PROMOTED_ON))))
+			effects->passed_rate = gd_instance_text(row, INST_RATE_LIMIT);
 		gd_row_set_null(row, INST_BLOCKED_ON);
 		gd_row_set_null(row, INST_PROMOTED_ON);
+		gd_row_set_null(row, INST_REFILL_AT);
 	}
 
 	if (gd_status_is_terminal(to))
@@ -447,8 +465,12 @@ instance_effects(GdRow *row, const InstanceEffects *effects, TimestampTz now)
 	}
 	if (effects->ended)
 		gd_inbox_drop(gd_instance_id(row));
+	if (effects->freed_slot)
+		gd_effect_credit(effects->freed_key, effects->shard);
 	if (effects->freed_key)
 		gd_effect_promote(GD_BLOCK_CONC, effects->freed_key);
+	if (effects->passed_rate)
+		gd_effect_promote(GD_BLOCK_RATE, effects->passed_rate);
 	if (effects->joins_barrier > 0)
 		gd_effect_join(DatumGetInt64(GD_VALUE(row, INST_PARENT_ID)), effects->joins_barrier);
 }

@@ -7,6 +7,7 @@
  * rows cost one probe a priority whatever their number (D-5).  A candidate is
  * locked without waiting, admitted (admit.c), and written as claimed; one
  * that its key refuses is marked and leaves the index, so it is met once.
+ * Those under gates and rate limits are gathered, and decided together.
  *
  * What the transaction has queued for other rows is applied first, since the
  * pick must see it; and some of the keys that rows are blocked on are looked
@@ -21,6 +22,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "clock.h"
@@ -64,6 +66,8 @@ typedef struct Pick
 	int			marks_left;		/* rows that may still be blocked */
 	int			contended;		/* rows passed over since another transaction
 								 * is at their key */
+	int			passes;			/* rows that may be left alone because others
+								 * are at their limits' counters */
 	Size		bytes;			/* of the jobs, where they go into one
 								 * document */
 } Pick;
@@ -80,11 +84,12 @@ pick_own(GdRow *row)
 }
 
 /*
- * pick_claim: claim a row that was admitted.  One that is only loaded is
- * claimed if it is still the same; else false.
+ * pick_claim: claim a row that was admitted, with a gate's slot if a shard is
+ * given.  One that is only loaded is claimed if it is still the same; else
+ * false.
  */
 static bool
-pick_claim(Pick *pick, GdRow *row, bool locked)
+pick_claim(Pick *pick, GdRow *row, int shard, bool locked)
 {
 	pg_uuid_t  *token = palloc(sizeof(pg_uuid_t));
 	bool		owed = pick->request->claimant.kind == GD_CLAIMS_FOR_CLIENT &&
@@ -104,7 +109,10 @@ pick_claim(Pick *pick, GdRow *row, bool locked)
 	gd_row_set(row, INST_LOCKED_BY, PointerGetDatum(pick->request->worker));
 	gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(pick->lease_expires_at));
 	gd_row_set(row, INST_TOKEN, UUIDPGetDatum(token));
-	gd_row_set_null(row, INST_CONCURRENCY_SHARD);
+	if (shard == GD_NO_SHARD)
+		gd_row_set_null(row, INST_CONCURRENCY_SHARD);
+	else
+		gd_row_set(row, INST_CONCURRENCY_SHARD, Int16GetDatum(shard));
 	if (locked)
 		gd_instance_write(row, pick->now);
 	else if (!gd_instance_try_write(row, pick->now))
@@ -118,6 +126,55 @@ pick_claim(Pick *pick, GdRow *row, bool locked)
 	if (pick->request->one_document)
 		pick->bytes += gd_job_size(job);
 	return true;
+}
+
+static void
+pick_block(Pick *pick, GdRow *row, text *blocked_on, TimestampTz refill_at)
+{
+	gd_blocked_mark(row, blocked_on, refill_at, pick->now);
+	pick->marks_left--;
+}
+
+/*
+ * pick_decide: have the rows that are held ready decided: claim what is
+ * granted, block what is refused.
+ */
+static void
+pick_decide(Pick *pick)
+{
+	GdLimits   *limits = &pick->admission.limits;
+
+	if (limits->nready == 0)
+		return;
+	gd_limits_decide(limits);
+	/* Some were found under snapshots of their own. */
+	gd_job_loader_refresh(&pick->loader);
+	for (int i = 0; i < limits->nready; i++)
+	{
+		GdReady    *ready = &limits->ready[i];
+
+		if (ready->verdict == GD_GRANTED)
+			(void) pick_claim(pick, ready->row, ready->shard, true);
+		else if (ready->verdict != GD_CONTENDED)
+		{
+			text	   *mark = cstring_to_text(ready->refused_by->mark);
+
+			if (GD_IS_NULL(ready->row, INST_BLOCKED_ON) ||
+				!gd_text_equal(gd_instance_text(ready->row, INST_BLOCKED_ON), mark))
+				pick_block(pick, ready->row, mark, DT_NOEND);
+		}
+		gd_row_free(ready->row);
+	}
+	limits->nready = 0;
+	gd_table_flush();
+}
+
+static bool
+pick_wants_more(const Pick *pick)
+{
+	return pick->njobs < pick->request->batch && pick->marks_left > 0 &&
+		pick->admission.limits.passed < pick->passes &&
+		pick->bytes < GD_JOB_BYTES;
 }
 
 /*
@@ -139,14 +196,14 @@ static void
 pick_candidate(Pick *pick, TupleTableSlot *slot)
 {
 	GdHold		hold = gd_slot_hold(slot);
-	text	   *blocked_on = NULL;
 	GdAdmitResult result;
+	GdRefusal	refusal;
 
 	if (hold == GD_HOLD_OTHER)
 		return;
 	/* Most rows have no keys and are held by nobody: spare them the lock. */
 	if (hold == GD_HOLD_NONE && gd_admit_free(pick->row) &&
-		pick_claim(pick, pick->row, false))
+		pick_claim(pick, pick->row, GD_NO_SHARD, false))
 		return;
 
 	if (gd_admit_busy(&pick->admission, pick->row))
@@ -156,35 +213,40 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 	}
 	if (gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
 		return;
-	result = gd_admit(&pick->admission, pick->row, &blocked_on);
-	if (result == GD_ADMIT)
-		(void) pick_claim(pick, pick->row, true);
+	while ((result = gd_admit(&pick->admission, pick->row,
+							  pick->request->batch - pick->njobs, &refusal)) == GD_DECIDE)
+	{
+		pick_decide(pick);
+		if (!pick_wants_more(pick))
+			return;
+	}
+	if (result == GD_READY)
+		pick->row = gd_row_create(pick->instances);
+	else if (result == GD_ADMIT)
+		(void) pick_claim(pick, pick->row, GD_NO_SHARD, true);
 	else if (result == GD_ADMIT_HEAD && pick_wants(pick, pick->admission.head))
 	{
 		/* It was found under a snapshot of its own. */
 		gd_job_loader_refresh(&pick->loader);
-		(void) pick_claim(pick, pick->admission.head, true);
+		(void) pick_claim(pick, pick->admission.head, GD_NO_SHARD, true);
 	}
 	else if (result == GD_PASS)
 		pick->contended++;
 	if (result == GD_REFUSE || result == GD_ADMIT_HEAD)
-	{
-		gd_blocked_mark(pick->row, blocked_on, pick->now);
-		pick->marks_left--;
-	}
+		pick_block(pick, pick->row, refusal.blocked_on, refusal.refill_at);
 }
 
+/*
+ * pick_next: step on, and add the pages that this read, and nothing else did.
+ */
 static bool
-pick_wants_more(const Pick *pick)
+pick_next(GdScan *scan, int64 *blocks)
 {
-	return pick->njobs < pick->request->batch && pick->marks_left > 0 &&
-		pick->bytes < GD_JOB_BYTES;
-}
+	int64		before = pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
+	bool		found = gd_scan_next(scan);
 
-static int64
-pick_blocks_read(void)
-{
-	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
+	*blocks += pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read - before;
+	return found;
 }
 
 /*
@@ -196,12 +258,13 @@ static int
 pick_walk(Pick *pick, GdScan *scan, bool from_head)
 {
 	const text *queue = pick->request->queue;
-	int64		blocks = pick_blocks_read();
+	int64		blocks = 0;
+	int			passed = pick->admission.limits.passed;
 	int			result = NO_PRIORITY;
 	bool		any = false;
 	GdPlace		place = {0};
 
-	while (pick_wants_more(pick) && gd_scan_next(scan))
+	while (pick_wants_more(pick) && pick_next(scan, &blocks))
 	{
 		GdPlace		next;
 
@@ -216,12 +279,17 @@ pick_walk(Pick *pick, GdScan *scan, bool from_head)
 		if (!pick_wants(pick, pick->row))
 			continue;
 		place = next;
-		if (!any && from_head && pick_blocks_read() - blocks > LONG_WALK_BLOCKS)
+		if (!any && from_head && blocks > LONG_WALK_BLOCKS)
 			gd_cursor_set(queue, pick->now, &place);
 		any = true;
 		pick_candidate(pick, scan->slot);
+		/* Those that are held ready may fill the batch. */
+		if (pick->admission.limits.nready >= pick->request->batch - pick->njobs)
+			pick_decide(pick);
 	}
-	if (any)
+	pick_decide(pick);
+	/* Who was left alone comes first the next time, too. */
+	if (any && pick->admission.limits.passed == passed)
 		gd_cursor_advance(queue, &place);
 	return result;
 }
@@ -303,10 +371,13 @@ gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
 	pick.jobs = palloc(sizeof(GdJob) * pick.size);
 	pick.marks_left = Max(100, request->batch > PG_INT32_MAX / 4 ? PG_INT32_MAX : 4 * request->batch);
 
+	pick.passes = pick.marks_left;
+
 	pick.instances = gd_table_open(GD_INSTANCES);
 	pick.row = gd_row_create(pick.instances);
 	gd_blocked_recheck(pick.instances, Min(Max(request->batch / 4, 1), 16), pick.now);
-	gd_admission_begin(&pick.admission, pick.instances);
+	gd_admission_begin(&pick.admission, pick.instances, request->queue, &request->claimant,
+					   pick.now);
 	gd_job_loader_begin(&pick.loader, pick.instances);
 	if (!queue.paused)
 		pick_scan(&pick);

@@ -15,6 +15,7 @@
 #include "engine/effects.h"
 #include "engine/maintenance.h"
 #include "guc.h"
+#include "limiter/holders.h"
 #include "names.h"
 
 #define TICK_ROWS 1000
@@ -34,7 +35,7 @@ gd_tick(PG_FUNCTION_ARGS)
 	bool		nulls[4] = {false};
 
 	gd_writes("gen_durable.tick()");
-	values[0] = Int64GetDatum(gd_reap_pass(TICK_ROWS));
+	values[0] = Int64GetDatum(gd_reap_pass(TICK_ROWS) + gd_holders_expire(TICK_ROWS));
 	values[1] = Int64GetDatum(gd_timeouts_pass(TICK_ROWS));
 	gd_effects_apply();
 	instances = gd_table_open(GD_INSTANCES);

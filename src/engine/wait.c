@@ -54,7 +54,7 @@ typedef struct Wait
 	TimestampTz next;			/* when to look again without a wake-up */
 } Wait;
 
-/* Until when this session passes over rows with a concurrency key. */
+/* Until when this session passes over rows with keys or limits. */
 static TimestampTz keyed_until = 0;
 
 /*
@@ -75,20 +75,22 @@ wait_is_ours(GdScan *scan)
  * wait_counts: is the due row that a scan stands on work for a pick?
  *
  * Not one that the server runs itself, nor one that an open transaction
- * holds.  One with a concurrency key may be
- * refused by the pick without a trace, when an open transaction holds the
- * key; a session that comes back at once for the same kind of work is made to
- * pause, unless a wake-up says that there is news.
+ * holds.  One with a concurrency key or a rate limit may be refused by the
+ * pick without a trace, when an open transaction holds the key or its
+ * counters; a session that comes back at once for the same kind of work is
+ * made to pause, unless a wake-up says that there is news.
  */
 static bool
 wait_counts(Wait *wait, GdScan *scan, TimestampTz now)
 {
 	bool		no_key;
+	bool		no_limit;
 
 	if (!wait_is_ours(scan) || gd_slot_hold(scan->slot) == GD_HOLD_OTHER)
 		return false;
 	(void) gd_slot_value(scan->table, scan->slot, INST_CONCURRENCY_KEY, &no_key);
-	if (no_key)
+	(void) gd_slot_value(scan->table, scan->slot, INST_RATE_LIMIT, &no_limit);
+	if (no_key && no_limit)
 		return true;
 	if (!wait->woken && now < keyed_until &&
 		keyed_until <= now + WAIT_KEYED_MS * INT64CONST(1000))

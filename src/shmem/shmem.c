@@ -19,6 +19,7 @@
 
 #include "shmem/databases.h"
 #include "shmem/dispatch.h"
+#include "shmem/limit_counts.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
 #include "shmem/waiters.h"
@@ -40,6 +41,7 @@ static const ShmemPart parts[] = {
 	{"gen_durable dispatch", gd_dispatch_size, gd_dispatch_attach},
 	{"gen_durable statistics", gd_stats_size, gd_stats_attach},
 	{"gen_durable waiters", gd_waiters_size, gd_waiters_attach},
+	{"gen_durable limits", gd_limit_counts_size, gd_limit_counts_attach},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;

@@ -39,6 +39,8 @@ RETURNS record LANGUAGE plpgsql STABLE PARALLEL UNSAFE SECURITY DEFINER SET sear
 DECLARE
   i gen_durable.instances;
   paused gen_durable.queues;
+  policy gen_durable.bucket_configs;
+  lacks float8;
   -- The engine's clock.
   at timestamptz := clock_timestamp()
     + coalesce(nullif(current_setting('gen_durable.clock_offset', true), '')::float8, 0) * interval '1 millisecond';
@@ -63,19 +65,40 @@ BEGIN
            SELECT FROM gen_durable.instances AS x
            WHERE x.status = 'executing' AND x.concurrency_key = i.concurrency_key AND x.concurrency_shard IS NULL)
          OR i.status = 'runnable' AND i.blocked_on LIKE 'conc:%' THEN
-      waits_for := format('concurrency key "%s"', i.concurrency_key);
-      SELECT x.locked_by, x.lease_expires_at INTO held_by, until FROM gen_durable.instances AS x
-        WHERE x.status = 'executing' AND x.concurrency_key = i.concurrency_key LIMIT 1;
+      SELECT * INTO policy FROM gen_durable.bucket_configs AS c
+        WHERE c.kind = 'conc' AND c.name = split_part(i.concurrency_key, ':', 1);
+      waits_for := format(CASE WHEN policy.name IS NULL THEN 'concurrency key "%s"' ELSE 'concurrency limit "%s"' END,
+                          i.concurrency_key);
+      -- Some of those who hold it, and when the first of them may let go.
+      SELECT string_agg(DISTINCT x.holder, ', ' ORDER BY x.holder), min(x.until) INTO held_by, until FROM (
+        (SELECT x.locked_by AS holder, x.lease_expires_at AS until FROM gen_durable.instances AS x
+         WHERE x.status = 'executing' AND x.concurrency_key = i.concurrency_key AND x.concurrency_shard IS NULL LIMIT 1)
+        UNION ALL
+        (SELECT x.locked_by, x.lease_expires_at FROM gen_durable.instances AS x
+         WHERE x.concurrency_shard IS NOT NULL AND x.status = 'executing' AND x.concurrency_key = i.concurrency_key
+         LIMIT 10)
+        UNION ALL
+        (SELECT format('admit, for %s', h.held_for), h.expires_at FROM gen_durable.slot_holders AS h
+         WHERE h.key = i.concurrency_key LIMIT 10)) AS x;
       SELECT count(*) INTO ahead FROM (
         SELECT FROM gen_durable.instances AS x
         WHERE x.blocked_on = 'conc:' || i.concurrency_key AND x.queue = i.queue
           AND (x.priority, x.eligible_at, x.id) < (i.priority, i.eligible_at, i.id) LIMIT 10000) AS first;
     WHEN i.status = 'runnable' AND i.blocked_on IS NOT NULL THEN
-      waits_for := format('rate limit "%s"', i.rate_limit);
-      SELECT count(*) INTO ahead FROM (
-        SELECT FROM gen_durable.instances AS x
+      SELECT * INTO policy FROM gen_durable.bucket_configs AS c
+        WHERE c.kind = 'rate' AND c.name = split_part(i.rate_limit, ':', 1);
+      waits_for := format(CASE WHEN policy.name IS NULL THEN 'rate limit "%s", which is not configured' ELSE 'rate limit "%s"' END,
+                          i.rate_limit);
+      SELECT count(*), coalesce(sum(first.weight), 0) + i.weight INTO ahead, lacks FROM (
+        SELECT x.weight FROM gen_durable.instances AS x
         WHERE x.blocked_on = i.blocked_on AND x.queue = i.queue
           AND (x.priority, x.eligible_at, x.id) < (i.priority, i.eligible_at, i.id) LIMIT 10000) AS first;
+      IF policy.name IS NOT NULL AND ahead < 10000 THEN
+        lacks := lacks - coalesce((
+          SELECT sum(least(b.capacity, b.available + greatest(extract(epoch FROM at - b.last_refill), 0) * policy.rate / policy.shards))
+          FROM gen_durable.buckets AS b WHERE b.kind = 'rate' AND b.key = i.rate_limit), policy.capacity);
+        until := at + least(greatest(lacks, 0) / policy.rate, 1e9) * interval '1 second';
+      END IF;
     WHEN i.status = 'runnable' AND i.eligible_at > at THEN
       waits_for := 'its time';
       until := i.eligible_at;

@@ -19,6 +19,7 @@ COMMENT ON COLUMN gen_durable.instances.crashes IS 'Consecutive claims of the cu
 COMMENT ON COLUMN gen_durable.instances.last_error IS 'Why it failed or was cancelled, or why its last try failed; at most 64 kB.';
 COMMENT ON COLUMN gen_durable.instances.await_deadline IS 'When a park with a timeout is woken (GD-200).';
 COMMENT ON COLUMN gen_durable.instances.rate_limit IS 'Rate key of the current step.';
+COMMENT ON COLUMN gen_durable.instances.refill_at IS 'When the tokens that it waits for will be there; on the first row of a queue that waits for a rate limit.';
 COMMENT ON COLUMN gen_durable.instances.weight IS 'Tokens that the current step costs.';
 COMMENT ON COLUMN gen_durable.instances.locked_by IS 'Name that the worker gave; a label (D-1).';
 COMMENT ON COLUMN gen_durable.instances.lease_expires_at IS 'When the claim may be taken away.';
@@ -88,12 +89,27 @@ COMMENT ON COLUMN gen_durable.buckets.key IS 'The full key.';
 COMMENT ON COLUMN gen_durable.buckets.shard IS 'Shard of the key, from 0.';
 COMMENT ON COLUMN gen_durable.buckets.capacity IS 'Most that the shard can hold.';
 COMMENT ON COLUMN gen_durable.buckets.available IS 'Tokens or slots free.';
+COMMENT ON COLUMN gen_durable.buckets.debt IS 'Slots held beyond the capacity, after the limit was made smaller: so many returns free nothing.';
 COMMENT ON COLUMN gen_durable.buckets.last_refill IS 'When tokens were last added; NULL for a gate.';
+
+COMMENT ON TABLE gen_durable.slot_credits IS 'Slots given back while another transaction had their counter; whoever has it next adds them (D-2).';
+COMMENT ON COLUMN gen_durable.slot_credits.key IS 'The gate''s key.';
+COMMENT ON COLUMN gen_durable.slot_credits.shard IS 'The shard that the slots belong to.';
+COMMENT ON COLUMN gen_durable.slot_credits.slots IS 'How many.';
+
+COMMENT ON TABLE gen_durable.slot_holders IS 'Slots that admit gave to programs; each is a lease (D-32).';
+COMMENT ON COLUMN gen_durable.slot_holders.id IS 'Names the slot; drawn from a sequence.';
+COMMENT ON COLUMN gen_durable.slot_holders.key IS 'The gate''s key.';
+COMMENT ON COLUMN gen_durable.slot_holders.shard IS 'The shard that the slot came from.';
+COMMENT ON COLUMN gen_durable.slot_holders.held_for IS 'The id that the program gave.';
+COMMENT ON COLUMN gen_durable.slot_holders.expires_at IS 'When the slot is taken back; renew moves it on.';
 
 COMMENT ON INDEX gen_durable.instances_pkey IS 'Finds an instance by id, and the row of a claim by its token.';
 COMMENT ON INDEX gen_durable.instances_pick IS 'Candidates of a queue, most urgent first (GD-005, GD-053).';
 COMMENT ON INDEX gen_durable.instances_blocked IS 'Rows that wait for a key, by queue, first in turn first (D-3).';
 COMMENT ON INDEX gen_durable.instances_promoted IS 'Turns given and not used (D-3).';
+COMMENT ON INDEX gen_durable.instances_refill IS 'Rows that wait for tokens, by when they will be there.';
+COMMENT ON INDEX gen_durable.instances_slots IS 'Who holds the slots of a gate: the truth that its counters follow (GD-142).';
 COMMENT ON INDEX gen_durable.instances_lease IS 'Claims by the end of their lease (GD-225).';
 COMMENT ON INDEX gen_durable.instances_deadline IS 'Parks by their deadline (GD-201).';
 COMMENT ON INDEX gen_durable.instances_key IS 'Guarantees that one row a key executes where the key has no gate (GD-063).';
@@ -109,8 +125,14 @@ COMMENT ON INDEX gen_durable.queues_pkey IS 'Finds a queue.';
 COMMENT ON INDEX gen_durable.bucket_configs_pkey IS 'Finds a policy by kind and name.';
 COMMENT ON INDEX gen_durable.buckets_pkey IS 'The shards of a key, in order.';
 
+COMMENT ON INDEX gen_durable.slot_credits_key IS 'Slots to be added to a counter.';
+COMMENT ON INDEX gen_durable.slot_holders_pkey IS 'Finds a slot.';
+COMMENT ON INDEX gen_durable.slot_holders_key IS 'The slots of a gate that programs hold.';
+COMMENT ON INDEX gen_durable.slot_holders_expiry IS 'Slots by the end of their lease.';
+
 COMMENT ON SEQUENCE gen_durable.instances_id_seq IS 'Ids of instances.';
 COMMENT ON SEQUENCE gen_durable.signals_id_seq IS 'Ids of signals.';
+COMMENT ON SEQUENCE gen_durable.slot_holders_id_seq IS 'Ids of slots that programs hold.';
 
 COMMENT ON CONSTRAINT instances_pkey ON gen_durable.instances IS 'One row an id.';
 COMMENT ON CONSTRAINT instances_id_check ON gen_durable.instances IS 'Ids fit into a token; 0 stands for none.';
@@ -127,8 +149,12 @@ COMMENT ON CONSTRAINT bucket_configs_pkey ON gen_durable.bucket_configs IS 'A ra
 COMMENT ON CONSTRAINT bucket_configs_kind_check ON gen_durable.bucket_configs IS 'There are two kinds.';
 COMMENT ON CONSTRAINT bucket_configs_rate_check ON gen_durable.bucket_configs IS 'A rate limit has a rate, a gate has none.';
 COMMENT ON CONSTRAINT bucket_configs_shards_check ON gen_durable.bucket_configs IS 'A key has at least one shard.';
+COMMENT ON CONSTRAINT bucket_configs_bounds_check ON gen_durable.bucket_configs IS 'Rates and capacities are finite and above zero.';
 COMMENT ON CONSTRAINT buckets_pkey ON gen_durable.buckets IS 'One row a shard.';
-COMMENT ON CONSTRAINT buckets_available_check ON gen_durable.buckets IS 'No shard is overdrawn or overfull.';
+COMMENT ON CONSTRAINT buckets_available_check ON gen_durable.buckets IS 'No shard is overdrawn or overfull (GD-122).';
+COMMENT ON CONSTRAINT buckets_debt_check ON gen_durable.buckets IS 'Debts are not negative.';
+COMMENT ON CONSTRAINT slot_credits_slots_check ON gen_durable.slot_credits IS 'At least one slot comes back.';
+COMMENT ON CONSTRAINT slot_holders_pkey ON gen_durable.slot_holders IS 'One row a slot.';
 
 COMMENT ON COLUMN gen_durable.blocked_instances.id IS 'The instance.';
 COMMENT ON COLUMN gen_durable.blocked_instances.fsm IS 'Its machine.';
@@ -197,3 +223,23 @@ COMMENT ON COLUMN gen_durable.workers.state IS 'What a process does or waits for
 COMMENT ON COLUMN gen_durable.workers.claims IS 'How many claims it holds.';
 COMMENT ON COLUMN gen_durable.workers.overdue IS 'How many of them have outlived their lease.';
 COMMENT ON COLUMN gen_durable.workers.lease_expires_at IS 'When the first of their leases ends.';
+
+COMMENT ON COLUMN gen_durable.limit_keys.kind IS 'rate or conc.';
+COMMENT ON COLUMN gen_durable.limit_keys.key IS 'The full key.';
+COMMENT ON COLUMN gen_durable.limit_keys.name IS 'The limit that it is under; NULL for a key of size one, and where the limit was dropped.';
+COMMENT ON COLUMN gen_durable.limit_keys.rate IS 'Tokens a second; NULL for a gate.';
+COMMENT ON COLUMN gen_durable.limit_keys.capacity IS 'Burst, or slots.';
+COMMENT ON COLUMN gen_durable.limit_keys.shards IS 'Counters that it is split over.';
+COMMENT ON COLUMN gen_durable.limit_keys.available IS 'Tokens or slots that are free now; below zero while more is held than a smaller limit allows.';
+COMMENT ON COLUMN gen_durable.limit_keys.blocked IS 'Instances that wait for it.';
+
+COMMENT ON COLUMN gen_durable.limits.kind IS 'rate or conc.';
+COMMENT ON COLUMN gen_durable.limits.name IS 'The limit; it holds for each of its keys.';
+COMMENT ON COLUMN gen_durable.limits.rate IS 'Tokens a second; NULL for a gate.';
+COMMENT ON COLUMN gen_durable.limits.capacity IS 'Burst, or slots, of each key.';
+COMMENT ON COLUMN gen_durable.limits.shards IS 'Counters that a key is split over.';
+COMMENT ON COLUMN gen_durable.limits.keys IS 'Keys in use, or waited for.';
+COMMENT ON COLUMN gen_durable.limits.available IS 'What the key with the least has free.';
+COMMENT ON COLUMN gen_durable.limits.blocked IS 'Instances that wait for one of its keys.';
+COMMENT ON COLUMN gen_durable.limits.admitted IS 'Claims admitted since the server started; NULL without the preload.';
+COMMENT ON COLUMN gen_durable.limits.refused IS 'Claims refused since the server started, each once a mark; NULL without the preload.';

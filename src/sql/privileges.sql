@@ -20,7 +20,7 @@ BEGIN
   routines := CASE level
     WHEN 'client' THEN client
     WHEN 'worker' THEN worker
-    WHEN 'monitor' THEN ARRAY['why', 'dispatched', 'queue_counters', 'queue_heads', 'processes', 'waiters']
+    WHEN 'monitor' THEN ARRAY['why', 'limit_counts', 'dispatched', 'queue_counters', 'queue_heads', 'processes', 'waiters']
     WHEN 'admin' THEN (SELECT array_agg(p.proname::text) FROM pg_proc AS p
                        WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prorettype <> 'trigger'::regtype)
   END;
@@ -70,3 +70,6 @@ SELECT pg_catalog.pg_extension_config_dump('gen_durable.fsms', '');
 SELECT pg_catalog.pg_extension_config_dump('gen_durable.queues', '');
 SELECT pg_catalog.pg_extension_config_dump('gen_durable.bucket_configs', '');
 SELECT pg_catalog.pg_extension_config_dump('gen_durable.buckets', '');
+SELECT pg_catalog.pg_extension_config_dump('gen_durable.slot_credits', '');
+SELECT pg_catalog.pg_extension_config_dump('gen_durable.slot_holders', '');
+SELECT pg_catalog.pg_extension_config_dump('gen_durable.slot_holders_id_seq', '');

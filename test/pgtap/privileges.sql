@@ -35,7 +35,9 @@ INSERT INTO may VALUES
   ('release', '{worker,admin}'), ('children', '{worker,admin}'), ('inbox', '{worker,admin}'),
   ('next_step', '{worker,admin}'), ('retry', '{worker,admin}'), ('await_signal', '{worker,admin}'),
   ('schedule_children', '{worker,admin}'), ('done', '{worker,admin}'), ('stop', '{worker,admin}'), ('fail', '{worker,admin}'),
-  ('why', '{monitor,admin}'), ('dispatched', '{monitor,admin}'), ('queue_counters', '{monitor,admin}'), ('queue_heads', '{monitor,admin}'), ('processes', '{monitor,admin}'), ('waiters', '{monitor,admin}'),
+  ('why', '{monitor,admin}'), ('limit_counts', '{monitor,admin}'), ('dispatched', '{monitor,admin}'), ('queue_counters', '{monitor,admin}'), ('queue_heads', '{monitor,admin}'), ('processes', '{monitor,admin}'), ('waiters', '{monitor,admin}'),
+  ('set_rate_limit', '{admin}'), ('set_concurrency_limit', '{admin}'), ('drop_limit', '{admin}'), ('sync_config', '{admin}'),
+  ('admit', '{admin}'), ('credit', '{admin}'), ('renew', '{admin}'), ('reconcile', '{admin}'),
   ('register_fsm', '{admin}'), ('drain', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('recount', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'), ('pause', '{admin}'), ('resume', '{admin}'), ('set_queue', '{admin}'),
   ('grant_usage', '{admin}');
 SELECT set_eq($$SELECT function FROM may$$, $$SELECT proname::text FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prorettype <> 'trigger'::regtype$$, 'the matrix has every function');
@@ -103,7 +105,8 @@ SELECT is(pg_temp.as_role(role, statement), '42501', role || ' is refused: ' || 
     $$SELECT gen_durable.complete_many('[]')$$, $$SELECT gen_durable.complete_and_take('[]', 'q', 'w')$$, $$CALL gen_durable.commit_and_take('[]', 'q', 'w')$$, $$CALL gen_durable.wait('{q}', '0')$$,
     $$SELECT gen_durable.heartbeat('{}')$$, $$SELECT gen_durable.release('{}')$$, $$SELECT gen_durable.children(1)$$, $$SELECT gen_durable.inbox(1)$$,
     $$SELECT gen_durable.reclaim('q', 'w', '1 hour')$$, $$SELECT gen_durable.reap()$$, $$SELECT gen_durable.fire_timeouts()$$, $$SELECT gen_durable.gc()$$, $$SELECT gen_durable.tick()$$,
-    $$SELECT gen_durable.cancel(1)$$, $$SELECT gen_durable.revive(1)$$, $$SELECT gen_durable.pause('q')$$, $$SELECT gen_durable.resume('q')$$, $$SELECT gen_durable.set_queue('q')$$, $$SELECT gen_durable.register_fsm('m')$$, $$SELECT gen_durable.drain()$$, $$SELECT gen_durable.grant_usage('gd_nobody', 'admin')$$,
+    $$SELECT gen_durable.cancel(1)$$, $$SELECT gen_durable.revive(1)$$, $$SELECT gen_durable.pause('q')$$, $$SELECT gen_durable.resume('q')$$, $$SELECT gen_durable.set_rate_limit('l', 1, '1 s')$$, $$SELECT gen_durable.set_concurrency_limit('l', 1)$$,
+    $$SELECT gen_durable.drop_limit('rate', 'l')$$, $$SELECT gen_durable.sync_config('[]')$$, $$SELECT gen_durable.admit('[]')$$, $$SELECT gen_durable.credit('[]')$$, $$SELECT gen_durable.renew('[]')$$, $$SELECT gen_durable.reconcile()$$, $$SELECT gen_durable.set_queue('q')$$, $$SELECT gen_durable.register_fsm('m')$$, $$SELECT gen_durable.drain()$$, $$SELECT gen_durable.grant_usage('gd_nobody', 'admin')$$,
     $$DELETE FROM gen_durable.instances$$, $$UPDATE gen_durable.instances SET status = 'done'$$, $$INSERT INTO gen_durable.instances (fsm, step) VALUES ('a', 'b')$$,
     $$TRUNCATE gen_durable.signals$$, $$INSERT INTO gen_durable.signals (target_id, name) VALUES (1, 'go')$$, $$SELECT nextval('gen_durable.instances_id_seq')$$]) statement;
 SELECT is(pg_temp.as_role(role, statement), '42501', role || ' is refused: ' || statement)
@@ -113,7 +116,7 @@ SELECT is(pg_temp.as_role(role, statement), '42501', role || ' cannot write: ' |
   FROM unnest(ARRAY['gd_worker', 'gd_admin']) role, unnest(ARRAY[
     $$DELETE FROM gen_durable.instances$$, $$UPDATE gen_durable.instances SET status = 'done'$$, $$INSERT INTO gen_durable.instances (fsm, step) VALUES ('a', 'b')$$,
     $$TRUNCATE gen_durable.signals$$, $$UPDATE gen_durable.fsms SET owner = 'gd_worker'$$, $$INSERT INTO gen_durable.queues VALUES ('q')$$,
-    $$DELETE FROM gen_durable.bucket_configs$$, $$UPDATE gen_durable.buckets SET available = 1$$, $$SELECT nextval('gen_durable.signals_id_seq')$$,
+    $$DELETE FROM gen_durable.bucket_configs$$, $$UPDATE gen_durable.buckets SET available = 1$$, $$DELETE FROM gen_durable.slot_holders$$, $$DELETE FROM gen_durable.slot_credits$$, $$SELECT nextval('gen_durable.signals_id_seq')$$,
     $$SELECT id FROM gen_durable.instances FOR UPDATE$$]) statement;
 
 -- Tokens do not reach a client. A monitor may read them with the rest of a row, and cannot call what takes them.
@@ -123,6 +126,7 @@ SELECT is(pg_temp.as_role('gd_client', statement), '42501', 'client reads no tok
 SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p JOIN may m ON m.function = p.proname
    WHERE p.pronamespace = 'gen_durable'::regnamespace AND 'client' = ANY (m.levels) AND pg_get_function_result(p.oid) || coalesce(array_to_string(p.proargnames, ' '), '') ~ 'token|uuid'$$,
   'no function of a client has a token');
+SELECT is(pg_temp.as_role('gd_monitor', 'SELECT count(*) FROM gen_durable.limits'), '0', 'monitor reads limits');
 SELECT is(pg_temp.as_role('gd_monitor', 'SELECT count(*) > 0 FROM (SELECT id, fsm, status, state, locked_by FROM gen_durable.instances) x'), 'true', 'monitor reads instances');
 
 -- A worker works, with nothing but its functions.

@@ -10,8 +10,8 @@ CREATE EXTENSION IF NOT EXISTS gen_durable;
 SELECT no_plan();
 
 SELECT has_schema('gen_durable');
-SELECT tables_are('gen_durable', ARRAY['instances', 'signals', 'fsms', 'queues', 'bucket_configs', 'buckets']);
-SELECT views_are('gen_durable', ARRAY['blocked_instances', 'stats', 'unkeyed_instances', 'workers']);
+SELECT tables_are('gen_durable', ARRAY['instances', 'signals', 'fsms', 'queues', 'bucket_configs', 'buckets', 'slot_credits', 'slot_holders']);
+SELECT views_are('gen_durable', ARRAY['blocked_instances', 'stats', 'unkeyed_instances', 'limits', 'limit_keys', 'workers']);
 SELECT enums_are('gen_durable', ARRAY['durable_status']);
 SELECT enum_has_labels('gen_durable', 'durable_status',
   ARRAY['runnable', 'executing', 'awaiting_signal', 'awaiting_children', 'done', 'failed', 'cancelled'], 'the statuses, in order');
@@ -61,6 +61,7 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.instances')$$, $$V
   ('correlation_key', 'text', true, NULL),
   ('correlation_scope', 'gen_durable.durable_status[]', false, '''{}''::gen_durable.durable_status[]'),
   ('correlation_guard', 'text', true, NULL),
+  ('refill_at', 'timestamp with time zone', true, NULL),
   ('inserted_at', 'timestamp with time zone', false, 'clock_timestamp()'),
   ('updated_at', 'timestamp with time zone', false, 'clock_timestamp()'),
   ('finished_at', 'timestamp with time zone', true, NULL)$$, 'instances has its columns');
@@ -109,7 +110,18 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.buckets')$$, $$VAL
   ('shard', 'smallint', false, NULL),
   ('capacity', 'double precision', false, NULL),
   ('available', 'double precision', false, NULL),
+  ('debt', 'double precision', false, '0'),
   ('last_refill', 'timestamp with time zone', true, NULL)$$, 'buckets has its columns');
+SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.slot_credits')$$, $$VALUES
+  ('key', 'text', false, NULL),
+  ('shard', 'smallint', false, NULL),
+  ('slots', 'integer', false, NULL)$$, 'slot_credits has its columns');
+SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.slot_holders')$$, $$VALUES
+  ('id', 'bigint', false, 'identity'),
+  ('key', 'text', false, NULL),
+  ('shard', 'smallint', false, NULL),
+  ('held_for', 'bigint', false, NULL),
+  ('expires_at', 'timestamp with time zone', false, NULL)$$, 'slot_holders has its columns');
 SELECT set_eq($$SELECT t.typname::text, a.attname::text, format_type(a.atttypid, a.atttypmod) FROM pg_type t JOIN pg_class c ON c.oid = t.typrelid
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 WHERE t.typnamespace = 'gen_durable'::regnamespace AND c.relkind = 'c'$$, $$VALUES
   ('job', 'token', 'uuid'), ('job', 'id', 'bigint'), ('job', 'fsm', 'text'), ('job', 'fsm_version', 'integer'), ('job', 'step', 'text'),
@@ -145,7 +157,13 @@ SELECT set_eq($$SELECT regexp_replace(pg_get_indexdef(x.indexrelid), '^CREATE (.
   ('fsms_pkey: UNIQUE fsms (name, version)'),
   ('queues_pkey: UNIQUE queues (name)'),
   ('bucket_configs_pkey: UNIQUE bucket_configs (kind, name)'),
-  ('buckets_pkey: UNIQUE buckets (kind, key, shard)')$$, 'the indexes, with their predicates');
+  ('buckets_pkey: UNIQUE buckets (kind, key, shard)'),
+  ('slot_credits_key: slot_credits (key, shard)'),
+  ('slot_holders_pkey: UNIQUE slot_holders (id)'),
+  ('slot_holders_key: slot_holders (key)'),
+  ('slot_holders_expiry: slot_holders (expires_at)'),
+  ('instances_refill: instances (refill_at) WHERE (refill_at IS NOT NULL)'),
+  ('instances_slots: instances (concurrency_key, concurrency_shard) WHERE (concurrency_shard IS NOT NULL)')$$, 'the indexes, with their predicates');
 -- GD-006: claims take a weak lock only because no full unique index covers a column that changes.
 SELECT is_empty($$SELECT x.indexrelid::regclass FROM pg_index x
    WHERE x.indrelid = 'gen_durable.instances'::regclass AND x.indisunique AND x.indpred IS NULL AND NOT x.indisprimary$$,
@@ -163,6 +181,9 @@ SELECT set_eq($$SELECT conname::text, pg_get_constraintdef(oid) FROM pg_constrai
   ('bucket_configs_kind_check', 'CHECK ((kind = ANY (ARRAY[''rate''::text, ''conc''::text])))'),
   ('bucket_configs_rate_check', 'CHECK (((kind = ''rate''::text) = (rate IS NOT NULL)))'),
   ('bucket_configs_shards_check', 'CHECK ((shards >= 1))'),
+  ('bucket_configs_bounds_check', 'CHECK (((capacity > (0)::double precision) AND (capacity < ''Infinity''::double precision) AND ((rate IS NULL) OR ((rate > (0)::double precision) AND (rate < ''Infinity''::double precision)))))'),
+  ('buckets_debt_check', 'CHECK ((debt >= (0)::double precision))'),
+  ('slot_credits_slots_check', 'CHECK ((slots > 0))'),
   ('buckets_available_check', 'CHECK (((available >= (0)::double precision) AND (available <= capacity)))')$$,
   'the foreign keys and checks');
 

@@ -1,0 +1,309 @@
+/*
+ * limits.c
+ *		Rate limits and gates in a pick: what it knows of their keys, and the
+ *		rows that it holds ready to be admitted.
+ *
+ * A pick looks at what a key has free when it meets the key's first candidate,
+ * locking nothing.  As many rows as that covers are locked and held ready,
+ * together with those of other keys; the rest are refused at once.  The rows
+ * that are ready are then given to the limiter in one batch in the order of
+ * (priority, eligible_at, id), whose answer alone counts.
+ *
+ * Locks: those of the limiter.
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "utils/builtins.h"
+
+#include "engine/blocked.h"
+#include "engine/effects.h"
+#include "engine/instance.h"
+#include "engine/limits.h"
+#include "events.h"
+#include "limiter/arithmetic.h"
+#include "shmem/limit_counts.h"
+
+void
+gd_limits_begin(GdLimits *limits, GdTable *instances, const text *queue, TimestampTz now)
+{
+	memset(limits, 0, sizeof(GdLimits));
+	limits->instances = instances;
+	limits->queue = queue;
+	limits->now = now;
+	gd_policies_begin(&limits->policies);
+}
+
+/*
+ * limits_tell: count what was decided, and tell of the keys that refused rows
+ * (GD-072).
+ */
+static void
+limits_tell(GdLimits *limits)
+{
+	HASH_SEQ_STATUS all;
+	GdLimitKey *key;
+
+	hash_seq_init(&all, limits->keys);
+	while ((key = hash_seq_search(&all)) != NULL)
+	{
+		if (key->policy)
+			gd_limit_count(key->kind, key->policy->name, key->granted, key->refused);
+		if (key->refused > 0)
+			gd_event(key->kind == GD_GATE ? "concurrency.throttled" : "rate_limit.throttled",
+					 key->kind == GD_GATE ? "wanted=%lld admitted=%lld key=%s queue=%s" :
+					 "wanted=%lld granted=%lld key=%s queue=%s",
+					 (long long) (key->granted + key->refused), (long long) key->granted,
+					 gd_event_value(key->key), gd_event_value(limits->queue));
+	}
+}
+
+void
+gd_limits_end(GdLimits *limits)
+{
+	Assert(limits->nready == 0);
+	if (limits->keys)
+	{
+		limits_tell(limits);
+		hash_destroy(limits->keys);
+		pfree(limits->ready);
+	}
+	gd_policies_end(&limits->policies);
+}
+
+/*
+ * limits_key: what the pick knows of a key, which is looked at when it is met
+ * for the first time.
+ */
+static GdLimitKey *
+limits_key(GdLimits *limits, GdLimitKind kind, const text *key, const GdPolicy *policy)
+{
+	char		mark[sizeof(((GdLimitKey *) 0)->mark)];
+	GdLimitKey *entry;
+	GdRow	   *head;
+	bool		found;
+
+	if (limits->keys == NULL)
+	{
+		HASHCTL		ctl;
+
+		ctl.keysize = sizeof(mark);
+		ctl.entrysize = sizeof(GdLimitKey);
+		ctl.hcxt = CurrentMemoryContext;
+		limits->keys = hash_create("gen_durable pick limits", 64, &ctl,
+								   HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+		limits->ready = palloc(sizeof(GdReady) * GD_READY_MAX);
+	}
+	snprintf(mark, sizeof(mark), "%s:%s", gd_limit_kinds[kind], text_to_cstring(key));
+	entry = hash_search(limits->keys, mark, HASH_ENTER, &found);
+	if (found)
+		return entry;
+
+	memset((char *) entry + sizeof(mark), 0, sizeof(GdLimitKey) - sizeof(mark));
+	entry->kind = kind;
+	entry->key = cstring_to_text_with_len(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+	entry->policy = policy;
+	if (policy && !gd_limiter()->look(policy, key, limits->now, &entry->available, &entry->busy))
+		entry->available = INFINITY;
+
+	head = gd_row_create(limits->instances);
+	entry->waiting = gd_blocked_head(limits->instances, cstring_to_text(mark), limits->queue, head);
+	if (entry->waiting)
+		entry->next = gd_instance_place(head);
+	gd_row_free(head);
+	return entry;
+}
+
+/*
+ * gd_limits_gate: the gate of a concurrency key; NULL if none is configured.
+ */
+GdLimitKey *
+gd_limits_gate(GdLimits *limits, const text *key)
+{
+	const GdPolicy *policy = gd_policy_find(&limits->policies, GD_GATE, key);
+
+	return policy ? limits_key(limits, GD_GATE, key, policy) : NULL;
+}
+
+/*
+ * gd_limits_rate: the rate limit of a rate key, be it configured or not.
+ */
+GdLimitKey *
+gd_limits_rate(GdLimits *limits, const text *key)
+{
+	return limits_key(limits, GD_RATE, key, gd_policy_find(&limits->policies, GD_RATE, key));
+}
+
+/*
+ * gd_limits_busy: is it known that a row's limits are not to be had right now?
+ * Then the row need not even be locked.
+ */
+bool
+gd_limits_busy(GdLimits *limits, GdRow *row)
+{
+	text	   *key = gd_instance_text(row, INST_CONCURRENCY_KEY);
+	text	   *rate = gd_instance_text(row, INST_RATE_LIMIT);
+	GdLimitKey *entry;
+
+	if (limits->keys == NULL)
+		return false;
+	entry = key ? gd_limits_gate(limits, key) : NULL;
+	if ((entry && entry->busy) || (rate && gd_limits_rate(limits, rate)->busy))
+	{
+		limits->passed++;
+		return true;
+	}
+	return false;
+}
+
+static double
+limit_cost(const GdLimitKey *key, GdRow *row)
+{
+	return key->kind == GD_GATE ? 1 : DatumGetFloat8(GD_VALUE(row, INST_WEIGHT));
+}
+
+/*
+ * gd_limit_fits: does the pick believe that there is enough for one more row?
+ */
+bool
+gd_limit_fits(const GdLimitKey *key, GdRow *row)
+{
+	return !key->closed && key->policy != NULL &&
+		key->used + limit_cost(key, row) <= key->available;
+}
+
+/*
+ * gd_limit_refuse: a row is refused by a key, and so are those that follow.
+ *
+ * Returns when there will be enough tokens for it, if it is the first of its
+ * queue to wait for them; else DT_NOEND.
+ */
+TimestampTz
+gd_limit_refuse(GdLimits *limits, GdLimitKey *key, GdRow *row)
+{
+	GdPlace		place = gd_instance_place(row);
+	TimestampTz at = DT_NOEND;
+
+	key->refused++;
+	if (key->kind == GD_RATE && key->policy && !isinf(key->available) &&
+		(!key->waiting || gd_place_compare(&place, &key->next) < 0))
+		at = limits->now +
+			gd_refill_time(key->policy, key->used + limit_cost(key, row) - key->available);
+	if (!key->waiting || gd_place_compare(&place, &key->next) < 0)
+		key->next = place;
+	key->waiting = true;
+	key->closed = true;
+	return at;
+}
+
+/*
+ * gd_limit_reserve: leave what a row costs to who will come for it.
+ */
+void
+gd_limit_reserve(GdLimitKey *key, GdRow *row)
+{
+	key->used += limit_cost(key, row);
+}
+
+/*
+ * gd_limits_take: hold a locked row ready; it belongs to the window from now
+ * on.
+ */
+void
+gd_limits_take(GdLimits *limits, GdRow *row, GdLimitKey *gate, GdLimitKey *rate)
+{
+	GdReady    *ready = &limits->ready[limits->nready++];
+
+	Assert(limits->nready <= GD_READY_MAX);
+	memset(ready, 0, sizeof(GdReady));
+	ready->row = row;
+	ready->place = gd_instance_place(row);
+	ready->gate = gate;
+	ready->rate = rate;
+	if (gate)
+		gate->used += 1;
+	if (rate)
+		rate->used += limit_cost(rate, row);
+}
+
+static int
+ready_compare(const void *a, const void *b)
+{
+	return gd_place_compare(&((const GdReady *) a)->place, &((const GdReady *) b)->place);
+}
+
+/*
+ * gd_limits_decide: have the limiter decide the rows that are ready.
+ */
+void
+gd_limits_decide(GdLimits *limits)
+{
+	GdEntry    *entries = palloc0(sizeof(GdEntry) * Max(limits->nready, 1));
+
+	qsort(limits->ready, limits->nready, sizeof(GdReady), ready_compare);
+	for (int i = 0; i < limits->nready; i++)
+	{
+		GdReady    *ready = &limits->ready[i];
+
+		entries[i].id = ready->place.id;
+		if (ready->gate)
+		{
+			entries[i].gate = ready->gate->key;
+			entries[i].gate_policy = ready->gate->policy;
+		}
+		if (ready->rate)
+		{
+			entries[i].rate = ready->rate->key;
+			entries[i].rate_policy = ready->rate->policy;
+			entries[i].weight = limit_cost(ready->rate, ready->row);
+		}
+	}
+	gd_limiter()->admit(entries, limits->nready, false, limits->now);
+	for (int i = 0; i < limits->nready; i++)
+	{
+		GdReady    *ready = &limits->ready[i];
+
+		ready->verdict = entries[i].verdict;
+		ready->shard = entries[i].shard;
+		ready->refused_by = NULL;
+		if (ready->verdict == GD_GRANTED)
+		{
+			if (ready->gate)
+				ready->gate->granted++;
+			if (ready->rate)
+				ready->rate->granted++;
+			continue;
+		}
+		ready->refused_by = entries[i].lacks_slot ? ready->gate : ready->rate;
+		if (ready->verdict == GD_CONTENDED)
+		{
+			ready->refused_by->busy = true;
+			limits->passed++;
+		}
+		else
+		{
+			ready->refused_by->closed = true;
+			ready->refused_by->refused++;
+		}
+	}
+	pfree(entries);
+}
+
+/*
+ * gd_limits_credit: slots of a gate come back, just before commit.
+ */
+void
+gd_limits_credit(const char *key, int shard, int count)
+{
+	GdSlots		slots;
+	GdPolicies	policies;
+
+	gd_policies_begin(&policies);
+	slots.key = cstring_to_text(key);
+	slots.policy = gd_policy_find(&policies, GD_GATE, slots.key);
+	slots.shard = shard;
+	slots.count = count;
+	gd_limiter()->credit(&slots, 1);
+	gd_policies_end(&policies);
+}
