@@ -85,6 +85,15 @@ OBJS = \
 	src/limiter/policy.o \
 	src/limiter/table_admit.o \
 	src/limiter/table_reconcile.o \
+	src/run_store/claim.o \
+	src/run_store/commit.o \
+	src/run_store/insert.o \
+	src/run_store/lease.o \
+	src/run_store/list.o \
+	src/run_store/read.o \
+	src/run_store/ring.o \
+	src/run_store/run.o \
+	src/run_store/scope.o \
 	src/shmem/databases.o \
 	src/shmem/dispatch.o \
 	src/shmem/limit_counts.o \
@@ -92,12 +101,14 @@ OBJS = \
 	src/shmem/stats.o \
 	src/shmem/waiters.o \
 	src/shmem/timers.o \
+	src/shmem/turn.o \
 	src/shmem/wake.o
 
 # The extension's SQL, by topic, in the order in which it must run.
 SQL_PARTS = \
 	preamble types tables client work outcomes limits machines maintenance \
-	administration views statistics privileges comments
+	administration views statistics run_store_tables run_store run_store_tenants run_store_comments \
+	privileges comments
 
 DATA_built = gen_durable--$(EXTVERSION).sql
 EXTRA_CLEAN = gen_durable--*.sql

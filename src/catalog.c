@@ -69,6 +69,18 @@ static const char *const holder_columns[HOLDER_NCOLUMNS] = {
 	"id", "key", "shard", "held_for", "expires_at",
 };
 
+static const char *const run_columns[RUN_NCOLUMNS] = {
+	"id", "run_id", "tenant_id", "scope_key", "graph_id", "graph_hash",
+	"status", "step", "state", "checkpoint_seq", "latest_checkpoint_type",
+	"claim_token", "claimed_at", "wake_at", "due", "claim_attempts",
+	"claim_abandons", "poisoned_at", "poison_reason", "inserted_at",
+	"started_at", "updated_at", "finished_at",
+};
+
+static const char *const run_tenant_columns[RUN_TENANT_NCOLUMNS] = {
+	"role", "tenant",
+};
+
 static const struct
 {
 	const char *name;
@@ -84,6 +96,8 @@ static const struct
 	[GD_BUCKETS] = {"buckets", bucket_columns, BUCKET_NCOLUMNS, NULL},
 	[GD_CREDITS] = {"slot_credits", credit_columns, CREDIT_NCOLUMNS, NULL},
 	[GD_HOLDERS] = {"slot_holders", holder_columns, HOLDER_NCOLUMNS, "slot_holders_id_seq"},
+	[GD_RUNS] = {"runs", run_columns, RUN_NCOLUMNS, "runs_id_seq"},
+	[GD_RUN_TENANTS] = {"run_tenants", run_tenant_columns, RUN_TENANT_NCOLUMNS, NULL},
 };
 
 static const char *const indexes[GD_NINDEXES] = {
@@ -111,6 +125,14 @@ static const char *const indexes[GD_NINDEXES] = {
 	[GD_HOLDERS_PKEY] = "slot_holders_pkey",
 	[GD_HOLDERS_KEY] = "slot_holders_key",
 	[GD_HOLDERS_EXPIRY] = "slot_holders_expiry",
+	[GD_RUNS_PKEY] = "runs_pkey",
+	[GD_RUNS_READY] = "runs_ready",
+	[GD_RUNS_SLEEPING] = "runs_sleeping",
+	[GD_RUNS_CLAIMED] = "runs_claimed",
+	[GD_RUNS_LIST] = "runs_list",
+	[GD_RUNS_TENANT_LIST] = "runs_tenant_list",
+	[GD_RUNS_FINISHED] = "runs_finished",
+	[GD_RUN_TENANTS_PKEY] = "run_tenants_pkey",
 };
 
 /* Stand for the extension's enum type and for arrays of it. */
@@ -229,11 +251,40 @@ static const ColumnShape column_shapes[GD_NTABLES][GD_MAX_COLUMNS] = {
 		[HOLDER_HELD_FOR] = {INT8OID, true},
 		[HOLDER_EXPIRES_AT] = {TIMESTAMPTZOID, true},
 	},
+	[GD_RUNS] = {
+		[RUN_ID] = {INT8OID, true},
+		[RUN_RUN_ID] = {TEXTOID, true},
+		[RUN_TENANT_ID] = {TEXTOID},
+		[RUN_SCOPE_KEY] = {TEXTOID, true},
+		[RUN_GRAPH_ID] = {TEXTOID, true},
+		[RUN_GRAPH_HASH] = {TEXTOID, true},
+		[RUN_STATUS] = {TEXTOID, true},
+		[RUN_STEP] = {INT4OID, true},
+		[RUN_STATE] = {BYTEAOID, true},
+		[RUN_CHECKPOINT_SEQ] = {INT8OID, true},
+		[RUN_CHECKPOINT_TYPE] = {TEXTOID, true},
+		[RUN_CLAIM_TOKEN] = {UUIDOID},
+		[RUN_CLAIMED_AT] = {TIMESTAMPTZOID},
+		[RUN_WAKE_AT] = {TIMESTAMPTZOID},
+		[RUN_DUE] = {BOOLOID, true},
+		[RUN_CLAIM_ATTEMPTS] = {INT4OID, true},
+		[RUN_CLAIM_ABANDONS] = {INT4OID, true},
+		[RUN_POISONED_AT] = {TIMESTAMPTZOID},
+		[RUN_POISON_REASON] = {TEXTOID},
+		[RUN_INSERTED_AT] = {TIMESTAMPTZOID, true},
+		[RUN_STARTED_AT] = {TIMESTAMPTZOID, true},
+		[RUN_UPDATED_AT] = {TIMESTAMPTZOID, true},
+		[RUN_FINISHED_AT] = {TIMESTAMPTZOID},
+	},
+	[GD_RUN_TENANTS] = {
+		[RUN_TENANT_ROLE] = {TEXTOID, true},
+		[RUN_TENANT_TENANT] = {TEXTOID, true},
+	},
 };
 
 #define INDEX_COLUMNS 5
 
-/* What an index must be: its first key columns, each ascending. */
+/* What an index must be: its first key columns, ascending but for the last. */
 typedef struct IndexShape
 {
 	GdTableId	table;
@@ -241,6 +292,7 @@ typedef struct IndexShape
 	bool		partial;
 	int			ncolumns;
 	int			columns[INDEX_COLUMNS];
+	int			descending;		/* so many of the last ones */
 } IndexShape;
 
 static const IndexShape index_shapes[GD_NINDEXES] = {
@@ -272,6 +324,15 @@ static const IndexShape index_shapes[GD_NINDEXES] = {
 	[GD_HOLDERS_PKEY] = {GD_HOLDERS, true, false, 1, {HOLDER_ID}},
 	[GD_HOLDERS_KEY] = {GD_HOLDERS, false, false, 1, {HOLDER_KEY}},
 	[GD_HOLDERS_EXPIRY] = {GD_HOLDERS, false, false, 1, {HOLDER_EXPIRES_AT}},
+	[GD_RUNS_PKEY] = {GD_RUNS, true, false, 1, {RUN_RUN_ID}},
+	[GD_RUNS_READY] = {GD_RUNS, false, true, 4, {RUN_DUE, RUN_SCOPE_KEY, RUN_WAKE_AT, RUN_ID}},
+	[GD_RUNS_SLEEPING] = {GD_RUNS, false, true, 2, {RUN_WAKE_AT, RUN_ID}},
+	[GD_RUNS_CLAIMED] = {GD_RUNS, false, true, 2, {RUN_CLAIMED_AT, RUN_ID}},
+	[GD_RUNS_LIST] = {GD_RUNS, false, false, 3, {RUN_STATUS, RUN_STARTED_AT, RUN_RUN_ID}, 2},
+	[GD_RUNS_TENANT_LIST] = {GD_RUNS, false, false, 4,
+	{RUN_SCOPE_KEY, RUN_STATUS, RUN_STARTED_AT, RUN_RUN_ID}, 2},
+	[GD_RUNS_FINISHED] = {GD_RUNS, false, true, 1, {RUN_FINISHED_AT}},
+	[GD_RUN_TENANTS_PKEY] = {GD_RUN_TENANTS, true, false, 2, {RUN_TENANT_ROLE, RUN_TENANT_TENANT}},
 };
 
 static const char *const statuses[GD_NSTATUSES] = {
@@ -390,8 +451,8 @@ catalog_column(GdTableId table, int column)
 }
 
 /*
- * index_columns_fit: are an index's first key columns those of its shape,
- * ascending, and text in the order of its bytes?
+ * index_columns_fit: are an index's first key columns those of its shape, in
+ * its order, and text in the order of its bytes?
  */
 static bool
 index_columns_fit(HeapTuple tuple, const IndexShape *shape)
@@ -408,9 +469,11 @@ index_columns_fit(HeapTuple tuple, const IndexShape *shape)
 	for (int i = 0; i < shape->ncolumns; i++)
 	{
 		int			column = shape->columns[i];
+		int			order = i < shape->ncolumns - shape->descending ? 0 :
+		INDOPTION_DESC | INDOPTION_NULLS_FIRST;
 
 		if (form->indkey.values[i] != catalog.attno[shape->table][column] ||
-			options->values[i] != 0 ||
+			options->values[i] != order ||
 			(column_shapes[shape->table][column].type == TEXTOID &&
 			 collations->values[i] != C_COLLATION_OID))
 			return false;

@@ -17,6 +17,9 @@
 #define GD_ERRCODE_NOT_FOUND	MAKE_SQLSTATE('G', 'D', '0', '0', '2')
 #define GD_ERRCODE_TERMINAL		MAKE_SQLSTATE('G', 'D', '0', '0', '3')
 #define GD_ERRCODE_NO_LIMIT		MAKE_SQLSTATE('G', 'D', '0', '0', '4')
+#define GD_ERRCODE_INVALID_COMMIT	MAKE_SQLSTATE('G', 'D', '0', '0', '5')
+#define GD_ERRCODE_STALE_FENCE	MAKE_SQLSTATE('G', 'D', '0', '0', '6')
+#define GD_ERRCODE_CLAIM_LOST	MAKE_SQLSTATE('G', 'D', '0', '0', '7')
 
 typedef struct GdFault
 {

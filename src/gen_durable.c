@@ -19,6 +19,7 @@
 #include "engine/effects.h"
 #include "engine/runners.h"
 #include "guc.h"
+#include "run_store/scope.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
 #include "shmem/wake.h"
@@ -38,6 +39,7 @@ _PG_init(void)
 	gd_cursor_init();
 	gd_dispatched_init();
 	gd_due_init();
+	gd_run_scope_init();
 	gd_shmem_init();
 	gd_stats_init();
 	gd_wake_init();

@@ -62,6 +62,27 @@ gd_scan_key(GdScan *scan, int column, StrategyNumber strategy, RegProcedure proc
 }
 
 /*
+ * scan_key_row: the condition (column, column + 1, ...) op (values).
+ */
+static void
+scan_key_row(GdScan *scan, int column, int ncolumns, StrategyNumber strategy,
+			 const RegProcedure *compare, const Datum *values)
+{
+	ScanKey		header = &scan->keys[scan->nkeys++];
+
+	for (int i = 0; i < ncolumns; i++)
+	{
+		ScanKeyInit(&scan->row_keys[i], column + i, strategy, compare[i], values[i]);
+		scan->row_keys[i].sk_flags = SK_ROW_MEMBER | (i == ncolumns - 1 ? SK_ROW_END : 0);
+	}
+	memset(header, 0, sizeof(ScanKeyData));
+	header->sk_flags = SK_ROW_HEADER;
+	header->sk_attno = column;
+	header->sk_strategy = strategy;
+	header->sk_argument = PointerGetDatum(scan->row_keys);
+}
+
+/*
  * gd_scan_key_row: the condition (column, column + 1, ...) >= (values), with
  * the btree comparison function of each column; one a start.
  */
@@ -69,19 +90,17 @@ void
 gd_scan_key_row(GdScan *scan, int column, int ncolumns, const RegProcedure *compare,
 				const Datum *values)
 {
-	ScanKey		header = &scan->keys[scan->nkeys++];
+	scan_key_row(scan, column, ncolumns, BTGreaterEqualStrategyNumber, compare, values);
+}
 
-	for (int i = 0; i < ncolumns; i++)
-	{
-		ScanKeyInit(&scan->row_keys[i], column + i, BTGreaterEqualStrategyNumber,
-					compare[i], values[i]);
-		scan->row_keys[i].sk_flags = SK_ROW_MEMBER | (i == ncolumns - 1 ? SK_ROW_END : 0);
-	}
-	memset(header, 0, sizeof(ScanKeyData));
-	header->sk_flags = SK_ROW_HEADER;
-	header->sk_attno = column;
-	header->sk_strategy = BTGreaterEqualStrategyNumber;
-	header->sk_argument = PointerGetDatum(scan->row_keys);
+/*
+ * gd_scan_key_row_less: likewise (column, column + 1, ...) < (values).
+ */
+void
+gd_scan_key_row_less(GdScan *scan, int column, int ncolumns, const RegProcedure *compare,
+					 const Datum *values)
+{
+	scan_key_row(scan, column, ncolumns, BTLessStrategyNumber, compare, values);
 }
 
 /*

@@ -131,8 +131,15 @@ state_column_moves(GdTableId id, AttrNumber attno)
 {
 	const AttrNumber *attnos = gd_catalog()->attno[id];
 
-	return id == GD_INSTANCES &&
-		(attno == attnos[INST_ELIGIBLE_AT] || attno == attnos[INST_LEASE_EXPIRES_AT]);
+	switch (id)
+	{
+		case GD_INSTANCES:
+			return attno == attnos[INST_ELIGIBLE_AT] || attno == attnos[INST_LEASE_EXPIRES_AT];
+		case GD_RUNS:
+			return attno == attnos[RUN_WAKE_AT] || attno == attnos[RUN_CLAIMED_AT];
+		default:
+			return false;
+	}
 }
 
 /*

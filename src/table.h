@@ -112,6 +112,8 @@ extern void gd_scan_key(GdScan *scan, int column, StrategyNumber strategy,
 						RegProcedure proc, Datum value);
 extern void gd_scan_key_row(GdScan *scan, int column, int ncolumns,
 							const RegProcedure *compare, const Datum *values);
+extern void gd_scan_key_row_less(GdScan *scan, int column, int ncolumns,
+								 const RegProcedure *compare, const Datum *values);
 extern void gd_scan_start(GdScan *scan);
 extern void gd_scan_refresh(GdScan *scan);
 extern bool gd_scan_next(GdScan *scan);

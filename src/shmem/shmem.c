@@ -24,6 +24,7 @@
 #include "shmem/stats.h"
 #include "shmem/waiters.h"
 #include "shmem/timers.h"
+#include "shmem/turn.h"
 #include "shmem/wake.h"
 
 /* A room's part. */
@@ -42,6 +43,7 @@ static const ShmemPart parts[] = {
 	{"gen_durable statistics", gd_stats_size, gd_stats_attach},
 	{"gen_durable waiters", gd_waiters_size, gd_waiters_attach},
 	{"gen_durable limits", gd_limit_counts_size, gd_limit_counts_attach},
+	{"gen_durable turns", gd_turn_size, gd_turn_attach},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;

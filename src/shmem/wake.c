@@ -63,6 +63,11 @@
 #define WAKE_QUEUE UINT64CONST(0x100000000)
 #define WAKE_INSTANCE UINT64CONST(0x200000000)
 #define WAKE_ANY_QUEUE UINT64CONST(0x300000000)
+#define WAKE_RUNS UINT64CONST(0x400000000)
+#define WAKE_TENANT UINT64CONST(0x500000000)
+
+/* Set in the keys of runs, and in no others. */
+#define KEY_OF_RUNS (UINT64CONST(1) << 63)
 
 /* A waiter's `woken`, where it is not the key of the queue to pass it on to. */
 #define NOT_WOKEN 0
@@ -151,7 +156,7 @@ gd_wake_attach(void *start, bool first)
 static GdWakeKey
 wake_key(uint64 kind, const void *bytes, int len)
 {
-	uint64		hash = hash_bytes_extended(bytes, len, kind | MyDatabaseId);
+	uint64		hash = hash_bytes_extended(bytes, len, kind | MyDatabaseId) & ~KEY_OF_RUNS;
 
 	return hash > WOKEN_WITH_ALL ? hash : WOKEN_WITH_ALL + 1;
 }
@@ -172,6 +177,17 @@ static GdWakeKey
 wake_any_queue(void)
 {
 	return wake_key(WAKE_ANY_QUEUE, NULL, 0);
+}
+
+/*
+ * gd_wake_runs: runs of a tenant, of none, or with NULL of any.
+ */
+GdWakeKey
+gd_wake_runs(const text *tenant)
+{
+	if (tenant == NULL)
+		return wake_key(WAKE_RUNS, NULL, 0) | KEY_OF_RUNS;
+	return wake_key(WAKE_TENANT, VARDATA_ANY(tenant), VARSIZE_ANY_EXHDR(tenant)) | KEY_OF_RUNS;
 }
 
 static WakeList *
@@ -252,15 +268,15 @@ wake_waiters(GdWakeKey key, uint32 max, uint64 woken)
 }
 
 /*
- * gd_wake_waiters: rows of a queue want as many waiters; returns how many were
- * woken.  Safe in a commit callback.
+ * gd_wake_waiters: rows of a queue, or runs, want as many waiters; returns how
+ * many were woken.  Safe in a commit callback.
  */
 uint32
 gd_wake_waiters(GdWakeKey key, uint32 count)
 {
 	uint32		woken = wake_waiters(key, count, key);
 
-	if (woken < count)
+	if (woken < count && (key & KEY_OF_RUNS) == 0)
 		woken += wake_waiters(wake_any_queue(), PG_UINT32_MAX, WOKEN_WITH_ALL);
 	return woken;
 }
@@ -337,6 +353,24 @@ gd_wake_runnable(const text *queue, TimestampTz eligible_at, TimestampTz now)
 	if (gd_shmem_ready() &&
 		eligible_at <= now + Max(gd_poll_interval, gd_max_poll_interval) * INT64CONST(1000))
 		pending_add(gd_wake_queue(queue), eligible_at <= now ? DT_NOBEGIN : eligible_at, false);
+}
+
+/*
+ * gd_wake_run: a run can be claimed once the transaction commits, or is due
+ * before a waiter's next poll.  One waiter for all runs wants to know, and one
+ * for those of its tenant.
+ */
+void
+gd_wake_run(const text *tenant, TimestampTz wake_at, TimestampTz now)
+{
+	if (gd_shmem_ready() &&
+		wake_at <= now + Max(gd_poll_interval, gd_max_poll_interval) * INT64CONST(1000))
+	{
+		TimestampTz due = wake_at <= now ? DT_NOBEGIN : wake_at;
+
+		pending_add(gd_wake_runs(NULL), due, false);
+		pending_add(gd_wake_runs(tenant), due, false);
+	}
 }
 
 /*

@@ -18,6 +18,7 @@ extern void gd_wake_attach(void *start, bool first);
 extern void gd_wake_init(void);
 
 extern void gd_wake_runnable(const text *queue, TimestampTz eligible_at, TimestampTz now);
+extern void gd_wake_run(const text *tenant, TimestampTz wake_at, TimestampTz now);
 extern bool gd_wake_owed(void);
 extern void gd_wake_claimed(const text *queue);
 extern void gd_wake_resumed(const text *queue);
@@ -30,6 +31,7 @@ extern bool gd_wake_is_precise(int nqueues);
 
 extern GdWakeKey gd_wake_queue(const text *queue);
 extern GdWakeKey gd_wake_instance(int64 id);
+extern GdWakeKey gd_wake_runs(const text *tenant);
 extern void gd_wake_subscribe(const GdWakeKey *keys, int nkeys);
 extern bool gd_wake_wait(long ms);
 extern void gd_wake_leave(void);

@@ -3,10 +3,12 @@
 CREATE FUNCTION gen_durable.grant_usage(role regrole, level text)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $grant$
 DECLARE
-  client CONSTANT text[] := ARRAY['insert', 'insert_all', 'signal', 'signal_key', 'find', 'await'];
+  client CONSTANT text[] := ARRAY['insert', 'insert_all', 'signal', 'signal_key', 'find', 'await',
+    'run_insert', 'run_fetch', 'run_inspect', 'run_list', 'run_lock', 'run_commit_unclaimed', 'run_all_tenants'];
   worker CONSTANT text[] := client || ARRAY['pick', 'take', 'wait', 'complete', 'complete_many', 'complete_and_take',
     'commit_and_take', 'heartbeat', 'release', 'children', 'inbox',
-    'next_step', 'retry', 'await_signal', 'schedule_children', 'done', 'stop', 'fail'];
+    'next_step', 'retry', 'await_signal', 'schedule_children', 'done', 'stop', 'fail',
+    'run_claim_due', 'run_refresh_claim', 'run_release_claim', 'run_abandon_claim', 'run_commit'];
   routines text[];
   reads boolean := level IN ('monitor', 'admin');
   object text;
@@ -20,7 +22,7 @@ BEGIN
   routines := CASE level
     WHEN 'client' THEN client
     WHEN 'worker' THEN worker
-    WHEN 'monitor' THEN ARRAY['why', 'limit_counts', 'dispatched', 'queue_counters', 'queue_heads', 'processes', 'waiters']
+    WHEN 'monitor' THEN ARRAY['why', 'limit_counts', 'dispatched', 'queue_counters', 'queue_heads', 'processes', 'waiters', 'run_visible', 'run_all_tenants']
     WHEN 'admin' THEN (SELECT array_agg(p.proname::text) FROM pg_proc AS p
                        WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prorettype <> 'trigger'::regtype)
   END;
@@ -50,7 +52,13 @@ BEGIN
     JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE reads AND d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
   LOOP
-    EXECUTE format('GRANT SELECT ON TABLE %s TO %s', object, role);
+    EXECUTE format('GRANT SELECT %s ON TABLE %s TO %s',
+      -- The tokens of runs are nobody's but the claimants'.
+      CASE object WHEN 'gen_durable.runs' THEN (
+        SELECT format('(%s)', string_agg(quote_ident(a.attname), ', ')) FROM pg_attribute AS a
+        WHERE a.attrelid = 'gen_durable.runs'::regclass AND a.attnum > 0 AND NOT a.attisdropped
+          AND a.attname <> 'claim_token') END,
+      object, role);
   END LOOP;
 END
 $grant$;
@@ -73,3 +81,6 @@ SELECT pg_catalog.pg_extension_config_dump('gen_durable.buckets', '');
 SELECT pg_catalog.pg_extension_config_dump('gen_durable.slot_credits', '');
 SELECT pg_catalog.pg_extension_config_dump('gen_durable.slot_holders', '');
 SELECT pg_catalog.pg_extension_config_dump('gen_durable.slot_holders_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('gen_durable.runs', '');
+SELECT pg_catalog.pg_extension_config_dump('gen_durable.runs_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('gen_durable.run_tenants', '');

@@ -39,6 +39,10 @@ INSERT INTO may VALUES
   ('set_rate_limit', '{admin}'), ('set_concurrency_limit', '{admin}'), ('drop_limit', '{admin}'), ('sync_config', '{admin}'),
   ('admit', '{admin}'), ('credit', '{admin}'), ('renew', '{admin}'), ('reconcile', '{admin}'),
   ('register_fsm', '{admin}'), ('drain', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('recount', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'), ('pause', '{admin}'), ('resume', '{admin}'), ('set_queue', '{admin}'),
+  ('run_insert', '{client,worker,admin}'), ('run_fetch', '{client,worker,admin}'), ('run_inspect', '{client,worker,admin}'), ('run_list', '{client,worker,admin}'),
+  ('run_lock', '{client,worker,admin}'), ('run_commit_unclaimed', '{client,worker,admin}'), ('run_commit', '{worker,admin}'), ('run_claim_due', '{worker,admin}'),
+  ('run_refresh_claim', '{worker,admin}'), ('run_release_claim', '{worker,admin}'), ('run_abandon_claim', '{worker,admin}'), ('run_retry_poisoned', '{admin}'),
+  ('run_visible', '{monitor,admin}'), ('run_all_tenants', '{client,worker,monitor,admin}'), ('grant_tenant', '{admin}'),
   ('grant_usage', '{admin}');
 SELECT set_eq($$SELECT function FROM may$$, $$SELECT proname::text FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prorettype <> 'trigger'::regtype$$, 'the matrix has every function');
 SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prosecdef AND p.prorettype = 'trigger'::regtype$$,
@@ -76,8 +80,13 @@ SELECT is_empty(
    WHERE c.relnamespace = 'gen_durable'::regnamespace AND c.relkind IN ('r', 'v') AND has_column_privilege('gd_%s', c.oid, a.attnum, 'SELECT')$$, level),
   level || ' can read no table')
   FROM unnest(ARRAY['client', 'worker']) level;
+-- But the tokens of runs, which nobody but the claimant sees (DK-009).
+SELECT ok(NOT has_column_privilege('gd_' || level, 'gen_durable.runs', 'claim_token', 'SELECT'), level || ' reads no token of a run')
+  FROM unnest(ARRAY['client', 'worker', 'monitor', 'admin']) level;
+SELECT is_empty(format($$SELECT attname FROM pg_attribute WHERE attrelid = 'gen_durable.runs'::regclass AND attnum > 0 AND attname <> 'claim_token'
+    AND NOT has_column_privilege('gd_%s', attrelid, attnum, 'SELECT')$$, level), level || ' can read all other columns of runs') FROM unnest(ARRAY['monitor', 'admin']) level;
 SELECT ok(has_table_privilege('gd_' || level, c.oid, 'SELECT'), level || ' can read ' || c.relname)
-  FROM unnest(ARRAY['monitor', 'admin']) level, pg_class c WHERE c.relnamespace = 'gen_durable'::regnamespace AND c.relkind IN ('r', 'v');
+  FROM unnest(ARRAY['monitor', 'admin']) level, pg_class c WHERE c.relnamespace = 'gen_durable'::regnamespace AND c.relkind IN ('r', 'v') AND c.relname <> 'runs';
 SELECT ok(NOT has_schema_privilege('gd_' || level, 'gen_durable', 'CREATE'), level || ' can create nothing in the schema')
   FROM unnest(ARRAY['client', 'worker', 'monitor', 'admin']) level;
 

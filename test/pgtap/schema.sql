@@ -10,7 +10,7 @@ CREATE EXTENSION IF NOT EXISTS gen_durable;
 SELECT no_plan();
 
 SELECT has_schema('gen_durable');
-SELECT tables_are('gen_durable', ARRAY['instances', 'signals', 'fsms', 'queues', 'bucket_configs', 'buckets', 'slot_credits', 'slot_holders']);
+SELECT tables_are('gen_durable', ARRAY['instances', 'signals', 'fsms', 'queues', 'bucket_configs', 'buckets', 'slot_credits', 'slot_holders', 'runs', 'run_tenants']);
 SELECT views_are('gen_durable', ARRAY['blocked_instances', 'stats', 'unkeyed_instances', 'limits', 'limit_keys', 'workers']);
 SELECT enums_are('gen_durable', ARRAY['durable_status']);
 SELECT enum_has_labels('gen_durable', 'durable_status',
@@ -122,6 +122,33 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.slot_holders')$$, 
   ('shard', 'smallint', false, NULL),
   ('held_for', 'bigint', false, NULL),
   ('expires_at', 'timestamp with time zone', false, NULL)$$, 'slot_holders has its columns');
+SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.runs')$$, $$VALUES
+  ('id', 'bigint', false, 'identity'),
+  ('started_at', 'timestamp with time zone', false, NULL),
+  ('updated_at', 'timestamp with time zone', false, NULL),
+  ('inserted_at', 'timestamp with time zone', false, 'clock_timestamp()'),
+  ('checkpoint_seq', 'bigint', false, '1'),
+  ('step', 'integer', false, '0'),
+  ('claim_attempts', 'integer', false, '0'),
+  ('claim_abandons', 'integer', false, '0'),
+  ('due', 'boolean', false, 'true'),
+  ('status', 'text', false, '''running''::text'),
+  ('run_id', 'text', false, NULL),
+  ('scope_key', 'text', false, 'COALESCE(tenant_id, ''''::text)'),
+  ('wake_at', 'timestamp with time zone', true, NULL),
+  ('claimed_at', 'timestamp with time zone', true, NULL),
+  ('claim_token', 'uuid', true, NULL),
+  ('poisoned_at', 'timestamp with time zone', true, NULL),
+  ('finished_at', 'timestamp with time zone', true, NULL),
+  ('tenant_id', 'text', true, NULL),
+  ('graph_id', 'text', false, NULL),
+  ('graph_hash', 'text', false, NULL),
+  ('latest_checkpoint_type', 'text', false, '''run_initialized''::text'),
+  ('poison_reason', 'text', true, NULL),
+  ('state', 'bytea', false, NULL)$$, 'runs has its columns (DK-005)');
+SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.run_tenants')$$, $$VALUES
+  ('role', 'text', false, NULL),
+  ('tenant', 'text', false, NULL)$$, 'run_tenants has its columns');
 SELECT set_eq($$SELECT t.typname::text, a.attname::text, format_type(a.atttypid, a.atttypmod) FROM pg_type t JOIN pg_class c ON c.oid = t.typrelid
     JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 WHERE t.typnamespace = 'gen_durable'::regnamespace AND c.relkind = 'c'$$, $$VALUES
   ('job', 'token', 'uuid'), ('job', 'id', 'bigint'), ('job', 'fsm', 'text'), ('job', 'fsm_version', 'integer'), ('job', 'step', 'text'),
@@ -129,7 +156,17 @@ SELECT set_eq($$SELECT t.typname::text, a.attname::text, format_type(a.atttypid,
   ('job', 'queue', 'text'), ('job', 'concurrency_key', 'text'), ('job', 'lease_expires_at', 'timestamp with time zone'),
   ('child', 'id', 'bigint'), ('child', 'fsm', 'text'), ('child', 'status', 'gen_durable.durable_status'), ('child', 'state', 'jsonb'),
   ('child', 'result', 'jsonb'), ('child', 'error', 'text'),
-  ('inbox_signal', 'id', 'bigint'), ('inbox_signal', 'name', 'text'), ('inbox_signal', 'payload', 'jsonb'), ('inbox_signal', 'at', 'timestamp with time zone')$$,
+  ('inbox_signal', 'id', 'bigint'), ('inbox_signal', 'name', 'text'), ('inbox_signal', 'payload', 'jsonb'), ('inbox_signal', 'at', 'timestamp with time zone'),
+  ('run', 'run_id', 'text'), ('run', 'graph_id', 'text'), ('run', 'graph_hash', 'text'), ('run', 'status', 'text'), ('run', 'step', 'integer'),
+  ('run', 'checkpoint_seq', 'bigint'), ('run', 'state', 'bytea'), ('run', 'started_at', 'timestamp with time zone'), ('run', 'updated_at', 'timestamp with time zone'),
+  ('run', 'finished_at', 'timestamp with time zone'),
+  ('run_info', 'run_id', 'text'), ('run_info', 'graph_id', 'text'), ('run_info', 'graph_hash', 'text'), ('run_info', 'status', 'text'), ('run_info', 'step', 'integer'),
+  ('run_info', 'checkpoint_seq', 'bigint'), ('run_info', 'state', 'bytea'), ('run_info', 'started_at', 'timestamp with time zone'), ('run_info', 'updated_at', 'timestamp with time zone'),
+  ('run_info', 'finished_at', 'timestamp with time zone'), ('run_info', 'checkpoint_type', 'text'), ('run_info', 'wake_at', 'timestamp with time zone'),
+  ('run_info', 'claimed_at', 'timestamp with time zone'), ('run_info', 'claim_attempts', 'integer'), ('run_info', 'claim_abandons', 'integer'),
+  ('run_info', 'poisoned_at', 'timestamp with time zone'), ('run_info', 'poison_reason', 'text'),
+  ('run_decision', 'action', 'text'), ('run_decision', 'run', 'gen_durable.run'), ('run_decision', 'checkpoint_type', 'text'), ('run_decision', 'schedule', 'text'),
+  ('run_decision', 'wake_at', 'timestamp with time zone'), ('run_decision', 'value', 'jsonb')$$,
   'the composite types have their fields');
 
 -- Text in indexes compares by bytes, the same on every server.
@@ -157,6 +194,15 @@ SELECT set_eq($$SELECT regexp_replace(pg_get_indexdef(x.indexrelid), '^CREATE (.
   ('fsms_pkey: UNIQUE fsms (name, version)'),
   ('queues_pkey: UNIQUE queues (name)'),
   ('bucket_configs_pkey: UNIQUE bucket_configs (kind, name)'),
+  ('runs_pkey: UNIQUE runs (run_id)'),
+  ('runs_ready: runs (due, scope_key, wake_at, id) WITH (deduplicate_items=off) WHERE (wake_at IS NOT NULL)'),
+  ('runs_sleeping: runs (wake_at, id) WITH (deduplicate_items=off) WHERE ((wake_at IS NOT NULL) AND (NOT due))'),
+  ('runs_claimed: runs (claimed_at, id) WITH (deduplicate_items=off) WHERE (claimed_at IS NOT NULL)'),
+  ('runs_poisoned: runs (poisoned_at) WHERE (poisoned_at IS NOT NULL)'),
+  ('runs_finished: runs (finished_at) WHERE (finished_at IS NOT NULL)'),
+  ('runs_list: runs (status, started_at DESC, run_id DESC) WITH (deduplicate_items=off)'),
+  ('runs_tenant_list: runs (scope_key, status, started_at DESC, run_id DESC) WITH (deduplicate_items=off)'),
+  ('run_tenants_pkey: UNIQUE run_tenants (role, tenant)'),
   ('buckets_pkey: UNIQUE buckets (kind, key, shard)'),
   ('slot_credits_key: slot_credits (key, shard)'),
   ('slot_holders_pkey: UNIQUE slot_holders (id)'),
@@ -171,7 +217,7 @@ SELECT is_empty($$SELECT x.indexrelid::regclass FROM pg_index x
 
 -- Constraints.
 SELECT set_eq($$SELECT conname::text, pg_get_constraintdef(oid) FROM pg_constraint
-   WHERE connamespace = 'gen_durable'::regnamespace AND contype IN ('f', 'c')$$, $$VALUES
+   WHERE connamespace = 'gen_durable'::regnamespace AND contype IN ('f', 'c') AND conrelid NOT IN ('gen_durable.runs'::regclass, 'gen_durable.run_tenants'::regclass)$$, $$VALUES
   ('instances_parent_fkey', 'FOREIGN KEY (parent_id) REFERENCES gen_durable.instances(id) ON DELETE SET NULL'),
   ('instances_id_check', 'CHECK (((id >= 1) AND (id <= ''1152921504606846975''::bigint)))'),
   ('instances_weight_check', 'CHECK (((weight > (0)::double precision) AND (weight < ''Infinity''::double precision)))'),

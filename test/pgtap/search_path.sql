@@ -31,6 +31,8 @@ CREATE FUNCTION evil.hijack() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE EX
 CREATE TABLE evil.instances AS SELECT * FROM gen_durable.instances;
 CREATE TABLE evil.signals AS SELECT * FROM gen_durable.signals;
 CREATE TABLE evil.fsms (name int);
+CREATE TABLE evil.runs (run_id int);
+CREATE TABLE evil.run_tenants (role int);
 CREATE TABLE evil.queues (name int);
 CREATE TABLE evil.pg_class (relname int);
 CREATE TABLE evil.pg_proc (proname int);
@@ -76,6 +78,7 @@ GRANT USAGE ON SCHEMA evil TO PUBLIC;
 GRANT ALL ON ALL TABLES IN SCHEMA evil TO PUBLIC;
 
 CREATE ROLE gd_path_admin;
+CREATE ROLE gd_path_tenant;
 SELECT gen_durable.grant_usage('gd_path_admin', 'admin');
 CREATE SCHEMA calls;
 GRANT USAGE ON SCHEMA calls TO gd_path_admin;
@@ -87,6 +90,8 @@ CREATE FUNCTION calls.id(name text) RETURNS bigint LANGUAGE sql STABLE SECURITY 
   'SELECT i.id FROM gen_durable.instances i WHERE i.fsm = $1 ORDER BY i.id DESC LIMIT 1';
 CREATE FUNCTION calls.token(name text) RETURNS uuid LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
   'SELECT i.token FROM gen_durable.instances i WHERE i.fsm = $1 ORDER BY i.id DESC LIMIT 1';
+CREATE FUNCTION calls.claim(name text) RETURNS uuid LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
+  'SELECT r.claim_token FROM gen_durable.runs r WHERE r.run_id = $1';
 CREATE FUNCTION calls.entry(name text, outcome jsonb) RETURNS jsonb LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS
   'SELECT jsonb_build_array($2 || jsonb_build_object(''token'', calls.token($1)))';
 CREATE PROCEDURE calls.pass(name text, path text) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $pass$
@@ -151,6 +156,23 @@ BEGIN
     $c$SELECT gen_durable.gc('0')::text$c$,
     $c$SELECT reaped::text FROM gen_durable.tick()$c$,
     $c$SELECT gen_durable.grant_usage('gd_path_admin', 'client')::text$c$,
+    $c$SELECT status FROM gen_durable.run_insert('tenant:t', $1, 'g', 'h', 'x', '2020-01-01')$c$,
+    $c$SELECT kind FROM gen_durable.run_claim_due(1, '1 h', 5)$c$,
+    $c$SELECT gen_durable.run_refresh_claim($1, calls.claim($1))::text$c$,
+    $c$SELECT status FROM gen_durable.run_commit('tenant:t', $1, calls.claim($1), 1, 'c', 'retain', 'running', 1, 'x')$c$,
+    $c$SELECT gen_durable.run_abandon_claim($1, calls.claim($1), 2, '2999-01-01', 1)$c$,
+    $c$SELECT status FROM gen_durable.run_commit_unclaimed('system', $1, 2, 'c', 'immediate', 'running', 1, 'x')$c$,
+    $c$SELECT kind FROM gen_durable.run_claim_due(1, '1 h', 5)$c$,
+    $c$SELECT gen_durable.run_release_claim($1, calls.claim($1))::text$c$,
+    $c$SELECT checkpoint_seq::text FROM gen_durable.run_lock('system', $1)$c$,
+    $c$SELECT checkpoint_seq::text FROM gen_durable.run_fetch('system', $1)$c$,
+    $c$SELECT claim_attempts::text FROM gen_durable.run_inspect('system', $1)$c$,
+    $c$SELECT pg_catalog.string_agg(run_id, ',') FROM gen_durable.run_list('tenant:t', statuses => '{running}')$c$,
+    $c$SELECT checkpoint_seq::text FROM gen_durable.run_retry_poisoned('system', $1)$c$,
+    $c$SELECT gen_durable.run_visible('t')::text$c$,
+    $c$SELECT gen_durable.run_all_tenants()::text$c$,
+    $c$SELECT gen_durable.grant_tenant('gd_path_tenant', 't')::text$c$,
+    $c$SELECT pg_catalog.count(run_id)::text FROM gen_durable.runs$c$,
     $c$SELECT pg_catalog.count(*)::text FROM gen_durable.blocked_instances$c$,
     $c$SELECT pg_catalog.count(*)::text FROM gen_durable.unkeyed_instances$c$,
     $c$SELECT (pg_catalog.count(inserted) OPERATOR(pg_catalog.>=) 0)::text FROM gen_durable.queue_counters()$c$,
@@ -174,7 +196,7 @@ BEGIN
 END $pass$;
 GRANT ALL ON ALL TABLES IN SCHEMA calls TO gd_path_admin;
 
-TRUNCATE gen_durable.instances CASCADE;
+TRUNCATE gen_durable.instances, gen_durable.runs CASCADE;
 SET ROLE gd_path_admin;
 CREATE TEMP TABLE instances (hijacked int);
 CREATE TEMP TABLE signals (hijacked int);
@@ -183,11 +205,11 @@ CREATE TYPE pg_temp.durable_status AS ENUM ('hijacked');
 CREATE TYPE pg_temp.job AS (hijacked int);
 CALL calls.pass('one', 'pg_catalog, pg_temp');
 RESET ROLE;
-TRUNCATE gen_durable.instances CASCADE;
+TRUNCATE gen_durable.instances, gen_durable.runs CASCADE;
 SET ROLE gd_path_admin;
 CALL calls.pass('one', 'evil, public, pg_catalog');
 RESET ROLE;
-TRUNCATE gen_durable.instances CASCADE;
+TRUNCATE gen_durable.instances, gen_durable.runs CASCADE;
 SET ROLE gd_path_admin;
 CALL calls.pass('one', 'pg_temp, evil, pg_catalog');
 RESET ROLE;

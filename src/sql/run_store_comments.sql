@@ -1,0 +1,53 @@
+-- Comments on the run store's tables, columns, indexes and constraints.
+
+COMMENT ON TABLE gen_durable.runs IS 'One row is one run of a graph, the document and the queue entry in one (DK-001).';
+COMMENT ON COLUMN gen_durable.runs.id IS 'Drawn from a sequence: order of runs with equal instants, and part of the tokens.';
+COMMENT ON COLUMN gen_durable.runs.run_id IS 'The run, unique across all tenants (DK-020).';
+COMMENT ON COLUMN gen_durable.runs.tenant_id IS 'The tenant that owns it, NULL where it has none; never changes (DK-010).';
+COMMENT ON COLUMN gen_durable.runs.scope_key IS 'The tenant, or the empty string, for the indexes.';
+COMMENT ON COLUMN gen_durable.runs.graph_id IS 'The graph that it runs; never changes.';
+COMMENT ON COLUMN gen_durable.runs.graph_hash IS 'The version of the graph; never changes.';
+COMMENT ON COLUMN gen_durable.runs.status IS 'Where it is in its life (DK-002).';
+COMMENT ON COLUMN gen_durable.runs.step IS 'Step of the graph, as last committed.';
+COMMENT ON COLUMN gen_durable.runs.state IS 'The document: opaque, read back to the byte (DK-035).';
+COMMENT ON COLUMN gen_durable.runs.checkpoint_seq IS 'Number of the last checkpoint: the second half of the fence (DK-127).';
+COMMENT ON COLUMN gen_durable.runs.latest_checkpoint_type IS 'Kind of the last checkpoint.';
+COMMENT ON COLUMN gen_durable.runs.claim_token IS 'Proof of the claim; its first bits are the id. No function shows it but the claim itself (DK-009).';
+COMMENT ON COLUMN gen_durable.runs.claimed_at IS 'When it was claimed, or its claim last refreshed; expiry counts from here (DK-052).';
+COMMENT ON COLUMN gen_durable.runs.wake_at IS 'When it may be claimed (DK-051).';
+COMMENT ON COLUMN gen_durable.runs.due IS 'Whether wake_at had come when the row was last written, or a claim found that it had (D-21).';
+COMMENT ON COLUMN gen_durable.runs.claim_attempts IS 'Claims since the last commit (DK-070).';
+COMMENT ON COLUMN gen_durable.runs.claim_abandons IS 'Abandoned claims since the last commit (DK-115).';
+COMMENT ON COLUMN gen_durable.runs.poisoned_at IS 'When it was taken out of the claims (DK-071).';
+COMMENT ON COLUMN gen_durable.runs.poison_reason IS 'Why it was.';
+COMMENT ON COLUMN gen_durable.runs.inserted_at IS 'When the row was inserted, by the engine''s clock.';
+COMMENT ON COLUMN gen_durable.runs.started_at IS 'When the run started, as the caller said; never changes.';
+COMMENT ON COLUMN gen_durable.runs.updated_at IS 'When its last checkpoint was made; no claim changes it (DK-008).';
+COMMENT ON COLUMN gen_durable.runs.finished_at IS 'When it ended; retention counts from here (D-10).';
+
+COMMENT ON TABLE gen_durable.run_tenants IS 'Roles that grant_tenant has confined to the runs of tenants.';
+COMMENT ON COLUMN gen_durable.run_tenants.role IS 'Name of the role; its members are confined too.';
+COMMENT ON COLUMN gen_durable.run_tenants.tenant IS 'A tenant whose runs it sees.';
+
+COMMENT ON INDEX gen_durable.runs_ready IS 'Runs to be claimed: from tenant to tenant, and of each the oldest first (D-21).';
+COMMENT ON INDEX gen_durable.runs_sleeping IS 'Runs whose time has not come, by time.';
+COMMENT ON INDEX gen_durable.runs_claimed IS 'Claims by age: the expired ones (DK-052, DK-055).';
+COMMENT ON INDEX gen_durable.runs_poisoned IS 'Poisoned runs.';
+COMMENT ON INDEX gen_durable.runs_finished IS 'Runs that gc deletes.';
+COMMENT ON INDEX gen_durable.runs_list IS 'Lists over all tenants (DK-041).';
+COMMENT ON INDEX gen_durable.runs_tenant_list IS 'Lists of one tenant (DK-041).';
+COMMENT ON CONSTRAINT runs_pkey ON gen_durable.runs IS 'One name space for all tenants (DK-020); finds a run.';
+COMMENT ON CONSTRAINT runs_id_check ON gen_durable.runs IS 'Ids that fit into a token.';
+COMMENT ON CONSTRAINT runs_status_check ON gen_durable.runs IS 'The five statuses (DK-002).';
+COMMENT ON CONSTRAINT runs_finished_check ON gen_durable.runs IS 'finished_at exactly for the terminal ones (DK-006).';
+COMMENT ON CONSTRAINT runs_claim_check ON gen_durable.runs IS 'A claim has both its columns or none (DK-006).';
+COMMENT ON CONSTRAINT runs_poison_check ON gen_durable.runs IS 'Poison has both its columns or none (DK-006).';
+COMMENT ON CONSTRAINT runs_settled_check ON gen_durable.runs IS 'What is not running has no claim, no wake and no poison (DK-006).';
+COMMENT ON CONSTRAINT runs_poisoned_check ON gen_durable.runs IS 'A poisoned run is running, without claim and wake (DK-006).';
+COMMENT ON CONSTRAINT runs_running_check ON gen_durable.runs IS 'A healthy running one has a claim or a wake, not both (DK-006).';
+COMMENT ON CONSTRAINT runs_counts_check ON gen_durable.runs IS 'Counts are not negative (DK-006).';
+COMMENT ON CONSTRAINT runs_tenant_check ON gen_durable.runs IS 'A tenant has a name (DK-006).';
+COMMENT ON CONSTRAINT run_tenants_pkey ON gen_durable.run_tenants IS 'A role has a tenant once.';
+COMMENT ON CONSTRAINT run_tenants_tenant_check ON gen_durable.run_tenants IS 'A tenant has a name.';
+COMMENT ON INDEX gen_durable.runs_pkey IS 'Finds a run, and has one of each name (DK-020).';
+COMMENT ON INDEX gen_durable.run_tenants_pkey IS 'A role has a tenant once.';
