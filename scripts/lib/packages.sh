@@ -33,7 +33,7 @@ packages_of() {
       [ -n "$PG_CHOSEN" ] || echo "postgresql-$v-pgtap"
       echo libtap-parser-sourcehandler-pgtap-perl
       ;;
-    tap) echo perl libipc-run-perl ;;
+    tap) echo perl libipc-run-perl pgbouncer ;;
     clients) echo perl python3-psycopg ;;
     docs) echo python3-minimal python3-psycopg ;;
     traceability) echo python3-minimal ;;
@@ -49,6 +49,7 @@ present() {
     postgresql-*-pgtap) [ -e "/usr/share/postgresql/$PG_MAJOR/extension/pgtap.control" ] ;;
     postgresql-*) [ -x "/usr/lib/postgresql/$PG_MAJOR/bin/postgres" ] && [ -x "/usr/lib/postgresql/$PG_MAJOR/bin/psql" ] ;;
     libtap-parser-sourcehandler-pgtap-perl) command -v pg_prove >/dev/null ;;
+    pgbouncer) [ -x /usr/sbin/pgbouncer ] ;;
     libipc-run-perl) perl -MIPC::Run -e 1 2>/dev/null ;;
     python3-minimal) [ -x /usr/bin/python3 ] ;;
     python3-psycopg) /usr/bin/python3 -c 'import psycopg' 2>/dev/null ;;

@@ -148,12 +148,34 @@ complete_consume(Completion *c, const GdOutcome *outcome)
 }
 
 /*
+ * complete_must_yield: is the next step one for another claim?
+ *
+ * Where something has to be admitted first: a new key or a rate limit are
+ * asked for at a claim, and so is whose turn it is when a slot of a gate was
+ * given back.  And where the caller has as much as it asked for.
+ */
+static bool
+complete_must_yield(Completion *c, const GdOutcome *outcome)
+{
+	const GdRunAhead *ahead = c->ahead;
+	GdRow	   *row = c->row;
+
+	if (ahead->njobs >= ahead->max ||
+		(ahead->request->one_document && ahead->bytes >= GD_JOB_BYTES) ||
+		outcome->rate_limit || outcome->consumes_nothing ||
+		(outcome->delay && !gd_interval_is_zero(outcome->delay)) ||
+		!gd_text_equal(gd_instance_text(row, INST_QUEUE), ahead->request->queue))
+		return true;
+	if (outcome->key_plan == GD_KEY_SWITCH &&
+		(GD_IS_NULL(row, INST_CONCURRENCY_KEY) ||
+		 !gd_text_equal(gd_instance_text(row, INST_CONCURRENCY_KEY), outcome->key)))
+		return true;
+	return outcome->key_plan == GD_KEY_RELEASE && !GD_IS_NULL(row, INST_CONCURRENCY_SHARD);
+}
+
+/*
  * complete_runs_ahead: does the next step go on in the claim that this one
  * holds?
- *
- * Not where something has to be admitted first: a new key or a rate limit are
- * asked for at a claim, and so is whose turn it is when a slot of a gate was
- * given back.
  */
 static bool
 complete_runs_ahead(Completion *c, const GdOutcome *outcome)
@@ -165,19 +187,17 @@ complete_runs_ahead(Completion *c, const GdOutcome *outcome)
 	bool		wanted = outcome->inline_execution >= 0 ? outcome->inline_execution :
 	gd_runner_inline(fsm, version);
 
-	if (!wanted || ahead->njobs >= ahead->max ||
-		(ahead->request->one_document && ahead->bytes >= GD_JOB_BYTES) ||
-		outcome->rate_limit || outcome->consumes_nothing ||
-		(outcome->delay && !gd_interval_is_zero(outcome->delay)) ||
-		!gd_text_equal(gd_instance_text(row, INST_QUEUE), ahead->request->queue))
+	if (!wanted)
 		return false;
-	if (outcome->key_plan == GD_KEY_SWITCH &&
-		(GD_IS_NULL(row, INST_CONCURRENCY_KEY) ||
-		 !gd_text_equal(gd_instance_text(row, INST_CONCURRENCY_KEY), outcome->key)))
+	if (complete_must_yield(c, outcome) ||
+		!gd_runner_claims(&ahead->request->claimant, fsm, version, outcome->step))
+	{
+		gd_stats_count(gd_instance_text(row, INST_QUEUE), GD_COUNT_YIELDED, 1);
+		gd_event("run_ahead.yield", "id=%lld fsm=%s to=%s", (long long) gd_instance_id(row),
+				 gd_event_value(fsm), gd_event_value(outcome->step));
 		return false;
-	if (outcome->key_plan == GD_KEY_RELEASE && !GD_IS_NULL(row, INST_CONCURRENCY_SHARD))
-		return false;
-	return gd_runner_claims(&ahead->request->claimant, fsm, version, outcome->step);
+	}
+	return true;
 }
 
 /*
@@ -223,6 +243,7 @@ complete_run_ahead(Completion *c, const GdOutcome *outcome)
 	gd_job_finish(row, job);
 	c->ahead->bytes += gd_job_size(job);
 	c->ahead->njobs++;
+	gd_stats_count(gd_instance_text(row, INST_QUEUE), GD_COUNT_CONTINUED, 1);
 	if (freed)
 		gd_effect_promote(GD_BLOCK_CONC, freed);
 	gd_event("run_ahead.continue", "id=%lld fsm=%s to=%s", (long long) gd_instance_id(row),

@@ -18,10 +18,12 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "events.h"
 #include "limiter/arithmetic.h"
 #include "limiter/counters.h"
 #include "limiter/policy.h"
 #include "names.h"
+#include "shmem/stats.h"
 
 /* A key's counters, all of them locked. */
 typedef struct Rows
@@ -301,5 +303,10 @@ gd_table_reconcile(int max_keys, TimestampTz now, int64 *buckets, int64 *gates)
 	gd_policies_end(&policies);
 	gd_table_close(table);
 	gd_table_flush();
+	gd_stats_count(NULL, GD_COUNT_BUCKETS, *buckets);
+	gd_stats_count(NULL, GD_COUNT_GATES, *gates);
+	if (*buckets + *gates > 0)
+		gd_event("gc.swept", "count=0 buckets=%lld gates=%lld", (long long) *buckets,
+				 (long long) *gates);
 	return whole;
 }

@@ -64,6 +64,7 @@ is($q->("SELECT extract(epoch FROM due_next - now())::int BETWEEN 3590 AND 3600 
 counts('picks', 2, $take->() . "SELECT gen_durable.pick('q', 'worker', 7, '1h')");
 counts('wanted', 100, "SELECT gen_durable.pick('q', 'worker', 100)");
 agrees('claims');
+my $chain = sub { return $take->() . "CALL gen_durable.commit_and_take(jsonb_build_array(gen_durable.next_step('two', inline_execution => true$_[0]) || jsonb_build_object('token', :'t')), 'q', 'worker', 1, '1h')" };
 counts('released', 3, "SELECT gen_durable.release(array_agg(token)) FROM gen_durable.instances WHERE status = 'executing'");
 counts('claims', 1, $take->());
 agrees('a release');
@@ -98,6 +99,14 @@ counts('rate_unknown', 1, "SELECT gen_durable.insert('a', rate_limit => 'nobody'
 	$session->query('ROLLBACK');
 	$session->quit;
 }
+$q->("SELECT gen_durable.set_concurrency_limit('gate', 1), gen_durable.set_rate_limit('rate', 1, '1 hour', 1)");
+counts('key_refusals', 1, "SELECT gen_durable.insert('a', queue => 'g', concurrency_key => 'gate') FROM generate_series(1, 2); SELECT gen_durable.pick('g', 'worker', 10, '1h')", "'g'");
+counts('rate_refusals', 1, "SELECT gen_durable.insert('a', queue => 'r', rate_limit => 'rate') FROM generate_series(1, 2); SELECT gen_durable.pick('r', 'worker', 10, '1h')", "'r'");
+agrees('limits');
+counts('reconciled_gates', 1, "UPDATE gen_durable.buckets SET available = capacity WHERE kind = 'conc'; SELECT gen_durable.reconcile()", 'NULL');
+counts('inline_steps', 1, $insert . $chain->(''));
+counts('inline_yields', 1, $insert . $chain->(", concurrency_key => 'other'"));
+agrees('steps run on');
 counts('collected', $q->("SELECT count(*) FROM gen_durable.instances WHERE queue = 'q' AND finished_at IS NOT NULL"), "SELECT gen_durable.gc('0')");
 agrees('all of it');
 
