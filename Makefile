@@ -26,9 +26,11 @@ OBJS = \
 	src/bgw/bgw.o \
 	src/bgw/ddl.o \
 	src/bgw/feeder.o \
+	src/bgw/executor.o \
 	src/bgw/launcher.o \
 	src/bgw/maintainer.o \
 	src/bgw/scheduler.o \
+	src/bgw/staff.o \
 	src/bgw/vacuum.o \
 	src/bgw/work.o \
 	src/engine/admit.o \
@@ -97,6 +99,8 @@ OBJS = \
 	src/shmem/databases.o \
 	src/shmem/dispatch.o \
 	src/shmem/limit_counts.o \
+	src/shmem/executor_news.o \
+	src/shmem/executors.o \
 	src/shmem/shmem.o \
 	src/shmem/stats.o \
 	src/shmem/waiters.o \

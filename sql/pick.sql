@@ -135,3 +135,6 @@ SELECT count(*) FROM inbox(2), children(2);
 SELECT created FROM insert('e', queue => 'e');
 SELECT err($$SELECT 1 / (SELECT count(*) - 1 FROM pick('e', 'w'))$$);
 SELECT st('e');
+
+-- The names under which the server itself claims are nobody else's.
+SELECT err($$SELECT pick('e', 'gen_durable executor 1')$$, 'gen_durable executor 1'), err($$SELECT pick('e', 'gen_durable executor')$$), err($$SELECT pick('none', 'gen_durable execute')$$);

@@ -33,11 +33,13 @@ SELECT prefetch FROM queues WHERE name = 'q';
 SELECT set_queue(NULL);
 SELECT set_queue('');
 SELECT set_queue(repeat('x', 256));
-SELECT set_queue('q', executors => 1);
 SELECT set_queue('q', lease_ttl => '-1 s');
 SELECT set_queue('q', lease_ttl => '1001 years');
 \set VERBOSITY terse
+SELECT set_queue('q', executors => 1);
+SELECT executors FROM queues WHERE name = 'q';
 SELECT set_queue('q', executors => -1);
+SELECT set_queue('q', executors => 100001);
 SELECT set_queue('q', concurrency => -1);
 SELECT set_queue('q', concurrency => 100001);
 SELECT set_queue('q', prefetch => -1);

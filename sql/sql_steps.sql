@@ -109,7 +109,7 @@ DECLARE
 BEGIN
   INSERT INTO h.log VALUES ('bad ' || ctx.step);
   CASE ctx.step
-    WHEN 'null' THEN RETURN NULL;
+    WHEN 'nothing' THEN RETURN NULL;
     WHEN 'array' THEN RETURN '[]';
     WHEN 'string' THEN RETURN '"done"';
     WHEN 'unknown' THEN RETURN '{"outcome": "finish"}';
@@ -136,7 +136,7 @@ END $$;
 SELECT 'ok' FROM register_fsm('bad', 'h.bad(gen_durable.job)', max_attempts => 2, statement_timeout => '20 ms');
 TRUNCATE h.log;
 SET max_stack_depth = '200kB';
-SELECT count(*) FROM unnest('{null,array,string,unknown,key,result,child,division,raise,assert,commit,rollback,drain,complete,release,cancel,force,timeout,stack,memory,nul}'::text[]) s, insert('bad', step => s);
+SELECT count(*) FROM unnest('{nothing,array,string,unknown,key,result,child,division,raise,assert,commit,rollback,drain,complete,release,cancel,force,timeout,stack,memory,nul}'::text[]) s, insert('bad', step => s);
 SELECT * FROM drain();
 RESET max_stack_depth;
 SELECT count(*) FROM h.log;
@@ -305,12 +305,14 @@ SET ROLE regress_gd_nologin;
 SELECT err($$SELECT register_fsm('nologin', 'h.one(gen_durable.job)')$$) = CASE WHEN current_setting('server_version_num')::int < 170000 THEN '28000' ELSE 'no error' END;
 RESET ROLE;
 -- The owner is dropped: its steps wait, for nobody else may run them; an admin takes the machine over.
-SELECT count(*) FROM insert('tries', '{"q": "SELECT current_user = session_user"}');
+SELECT id FROM insert('tries', '{"q": "SELECT current_user = session_user"}') \gset
+SELECT waits_for FROM why(:id);
 DROP OWNED BY regress_gd_a, regress_gd_b, regress_gd_nologin;
 DROP SCHEMA IF EXISTS a, b CASCADE;
 DROP ROLE regress_gd_a, regress_gd_b, regress_gd_nologin;
 SELECT steps FROM drain();
 SELECT picks('a');
+SELECT waits_for FROM why(:id);
 CREATE SCHEMA a;
 CREATE FUNCTION a.tries(ctx gen_durable.job) RETURNS jsonb LANGUAGE sql AS $$ SELECT gen_durable.done() $$;
 SELECT 'ok' FROM register_fsm('tries', 'a.tries(gen_durable.job)', queue => 'a');

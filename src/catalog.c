@@ -49,7 +49,7 @@ static const char *const fsm_columns[FSM_NCOLUMNS] = {
 };
 
 static const char *const queue_columns[QUEUE_NCOLUMNS] = {
-	"name", "concurrency", "prefetch", "min_demand", "lease_ttl", "paused_at",
+	"name", "executors", "concurrency", "prefetch", "min_demand", "lease_ttl", "paused_at",
 	"paused_until", "pause_reason",
 };
 
@@ -215,6 +215,7 @@ static const ColumnShape column_shapes[GD_NTABLES][GD_MAX_COLUMNS] = {
 	},
 	[GD_QUEUES] = {
 		[QUEUE_NAME] = {TEXTOID, true},
+		[QUEUE_EXECUTORS] = {INT4OID},
 		[QUEUE_CONCURRENCY] = {INT4OID},
 		[QUEUE_PREFETCH] = {INT4OID},
 		[QUEUE_MIN_DEMAND] = {INT4OID},

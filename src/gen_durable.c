@@ -20,6 +20,7 @@
 #include "engine/runners.h"
 #include "guc.h"
 #include "run_store/scope.h"
+#include "shmem/executors.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
 #include "shmem/wake.h"
@@ -43,5 +44,6 @@ _PG_init(void)
 	gd_shmem_init();
 	gd_stats_init();
 	gd_wake_init();
+	gd_executors_init();
 	gd_bgw_init();
 }

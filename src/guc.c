@@ -15,11 +15,14 @@
 
 int			gd_claim_scope = GD_CLAIM_LEASE;
 double		gd_clock_offset = 0;
+int			gd_commit_group = 1;
 int			gd_dedup_retention = 7 * SECONDS_PER_DAY;
 bool		gd_defer_effects = true;
 int			gd_dispatch_buffer = 4096;
 int			gd_drain_timeout = 5000;
 bool		gd_enabled = true;
+int			gd_executor_idle_timeout = 10000;
+int			gd_executors_limit = 2;
 int			gd_gc_batch = 10000;
 int			gd_gc_interval = 60000;
 int			gd_gc_retention = SECONDS_PER_DAY;
@@ -27,6 +30,7 @@ int			gd_job_rows = 1000;
 int			gd_lease_ttl = 60000;
 bool		gd_log_events = false;
 int			gd_max_databases = 64;
+int			gd_max_executors = 16;
 int			gd_max_poll_interval = 5000;
 int			gd_max_queues = 1024;
 int			gd_min_demand = 1;
@@ -55,6 +59,11 @@ gd_guc_init(void)
 							 "For tests of leases, delays and deadlines.",
 							 &gd_clock_offset, 0, -1e14, 1e14,
 							 PGC_SUSET, GUC_NOT_IN_SAMPLE, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.commit_group",
+							"How many short steps an executor commits together at most.",
+							"Each handler runs in a subtransaction of its own then. 1 commits each step by itself.",
+							&gd_commit_group, 1, 1, 60,
+							PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.dedup_retention",
 							"How long a signal's dedup key is remembered after the signal was consumed.",
 							"It is forgotten sooner when the instance ends.",
@@ -81,6 +90,16 @@ gd_guc_init(void)
 							 "Off for one database by ALTER DATABASE ... SET.",
 							 &gd_enabled, true,
 							 PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.executor_idle_timeout",
+							"How long an executor without work stays.",
+							NULL,
+							&gd_executor_idle_timeout, 10000, 0, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.executors",
+							"How many processes run the SQL steps of a queue, for each owner of machines, where the queue does not say.",
+							"0 runs none.",
+							&gd_executors_limit, 2, 0, 10000,
+							PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.gc_batch",
 							"How many instances one pass of gc deletes at most.",
 							NULL,
@@ -116,6 +135,12 @@ gd_guc_init(void)
 								"For how many databases with the extension there is a place in shared memory.",
 								NULL,
 								&gd_max_databases, 64, 1, 10000,
+								PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	if (process_shared_preload_libraries_in_progress)
+		DefineCustomIntVariable("gen_durable.max_executors",
+								"How many executors of SQL steps the server runs at most.",
+								NULL,
+								&gd_max_executors, 16, 1, 1000,
 								PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.max_poll_interval",
 							"How long a wait sleeps at most before it looks again.",

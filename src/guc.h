@@ -19,11 +19,14 @@ typedef enum GdClaimScope
 
 extern int	gd_claim_scope;		/* a GdClaimScope */
 extern double gd_clock_offset;	/* milliseconds added to the clock */
+extern int	gd_commit_group;	/* steps */
 extern int	gd_dedup_retention; /* seconds */
 extern bool gd_defer_effects;
 extern int	gd_dispatch_buffer; /* claims; fixed at server start */
 extern int	gd_drain_timeout;	/* milliseconds */
 extern bool gd_enabled;
+extern int	gd_executor_idle_timeout;	/* milliseconds */
+extern int	gd_executors_limit; /* processes for a queue and an owner */
 extern int	gd_gc_batch;		/* rows */
 extern int	gd_gc_interval;		/* milliseconds */
 extern int	gd_gc_retention;	/* seconds */
@@ -31,6 +34,7 @@ extern int	gd_job_rows;		/* rows */
 extern int	gd_lease_ttl;		/* milliseconds */
 extern bool gd_log_events;
 extern int	gd_max_databases;	/* slots; fixed at server start */
+extern int	gd_max_executors;	/* processes; fixed at server start */
 extern int	gd_max_poll_interval;	/* milliseconds */
 extern int	gd_max_queues;		/* entries; fixed at server start */
 extern int	gd_min_demand;		/* claims */

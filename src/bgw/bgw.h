@@ -33,6 +33,7 @@ extern void gd_work_begin(GdProcess process, Datum arg, GdLaunch *launch);
 extern bool gd_work_interrupts(void);
 extern GdFound gd_work_run(GdPass pass, void *arg, int64 *done);
 
+extern PGDLLEXPORT void gd_executor_main(Datum arg);
 extern PGDLLEXPORT void gd_launcher_main(Datum arg);
 extern PGDLLEXPORT void gd_maintainer_main(Datum arg);
 extern PGDLLEXPORT void gd_scheduler_main(Datum arg);

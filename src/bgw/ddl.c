@@ -35,6 +35,7 @@
 #include "bgw/bgw.h"
 #include "compat.h"
 #include "shmem/databases.h"
+#include "shmem/executors.h"
 
 /* Processes that have not ended by themselves after so long are told by SIGTERM. */
 #define POLITE_MS 3000
@@ -61,7 +62,8 @@ ddl_wait(Oid database)
 	bool		told = false;
 	pid_t		pids[GD_NPROCESSES];
 
-	while (!gd_database_is_quiet(database, pids))
+	gd_executors_stop(database);
+	while (!gd_database_is_quiet(database, pids) | !gd_executors_quiet(database, false))
 	{
 		TimestampTz now = GetCurrentTimestamp();
 
@@ -70,6 +72,7 @@ ddl_wait(Oid database)
 			for (int k = 0; k < GD_NPROCESSES; k++)
 				if (pids[k] != 0)
 					kill(pids[k], SIGTERM);
+			(void) gd_executors_quiet(database, true);
 			told = true;
 		}
 		if (TimestampDifferenceExceeds(start, now, PATIENCE_MS))
@@ -177,10 +180,15 @@ ddl_xact_callback(XactEvent event, void *arg)
 		return;
 	if (event == XACT_EVENT_COMMIT)
 	{
+		if (look_here)
+			gd_executors_stop(MyDatabaseId);
 		if ((look_here && !gd_database_request(MyDatabaseId, false)) || look_everywhere)
 			gd_databases_rescan();
 		if (OidIsValid(restart))
+		{
 			gd_database_request(restart, true);
+			gd_executors_stop(restart);
+		}
 	}
 	look_here = look_everywhere = false;
 	restart = InvalidOid;

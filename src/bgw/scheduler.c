@@ -20,6 +20,7 @@
 
 #include "bgw/bgw.h"
 #include "bgw/feeder.h"
+#include "bgw/staff.h"
 #include "clock.h"
 #include "engine/duerows.h"
 #include "guc.h"
@@ -94,6 +95,8 @@ gd_scheduler_main(Datum arg)
 		looked_for = requests;
 		if (found == GD_FOUND_EXTENSION)
 			found = scheduler_timers();
+		if (found == GD_FOUND_EXTENSION)
+			found = gd_staff_turn(&next);
 		if (found == GD_FOUND_NOTHING)
 		{
 			if (gd_enabled)

@@ -20,6 +20,7 @@
 #include "engine/instance.h"
 #include "fault.h"
 #include "names.h"
+#include "shmem/executors.h"
 #include "subxact.h"
 
 PG_FUNCTION_INFO_V1(gd_cancel);
@@ -58,6 +59,8 @@ cancel_row(const Cancel *c)
 		gd_row_set(row, INST_LAST_ERROR, PointerGetDatum(c->reason));
 	else if (GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT))
 		gd_row_set_null(row, INST_LAST_ERROR);
+	if (gd_instance_status(row) == GD_EXECUTING && !GD_IS_NULL(row, INST_TOKEN))
+		gd_executors_cancel(DatumGetUUIDP(GD_VALUE(row, INST_TOKEN)));
 	if (!c->force && cancel_is_held(c))
 	{
 		if (GD_IS_NULL(row, INST_CANCEL_REQUESTED_AT))

@@ -246,6 +246,7 @@ complete_run_ahead(Completion *c, const GdOutcome *outcome)
 	gd_stats_count(gd_instance_text(row, INST_QUEUE), GD_COUNT_CONTINUED, 1);
 	if (freed)
 		gd_effect_promote(GD_BLOCK_CONC, freed);
+	gd_stats_count(gd_instance_text(row, INST_QUEUE), GD_COUNT_CONTINUED, 1);
 	gd_event("run_ahead.continue", "id=%lld fsm=%s to=%s", (long long) gd_instance_id(row),
 			 gd_event_value(gd_instance_text(row, INST_FSM)), gd_event_value(outcome->step));
 }

@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "engine/due.h"
 #include "engine/instance.h"
+#include "engine/maintenance.h"
 #include "engine/queues.h"
 #include "engine/tokens.h"
 #include "names.h"
@@ -46,6 +47,41 @@ heartbeat_ttl(GdRow *row, TimestampTz now, QueueTtl *last)
 		last->ttl = settings.lease_ttl;
 	}
 	return &last->ttl;
+}
+
+/*
+ * gd_heartbeat_claims: extend the leases of claims, each by its queue's lease;
+ * returns the first end of them, or DT_NOEND.
+ */
+TimestampTz
+gd_heartbeat_claims(const pg_uuid_t *tokens, int n)
+{
+	TimestampTz now = gd_now();
+	TimestampTz first = DT_NOEND;
+	QueueTtl	last = {NULL};
+	GdTable    *instances = gd_table_open(GD_INSTANCES);
+	GdRow	   *row = gd_row_create(instances);
+	GdScan		by_id;
+
+	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	for (int i = 0; i < n; i++)
+	{
+		GdFence		fence = gd_instance_fence(&by_id, row, &tokens[i], false);
+		TimestampTz expires_at;
+
+		if (fence != GD_FENCE_HELD && fence != GD_FENCE_CANCEL)
+			continue;
+		expires_at = gd_later(now, heartbeat_ttl(row, now, &last));
+		gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(expires_at));
+		gd_row_update(row);
+		gd_due_at(expires_at);
+		first = Min(first, expires_at);
+	}
+	gd_scan_end(&by_id);
+	gd_row_free(row);
+	gd_table_close(instances);
+	gd_table_flush();
+	return first;
 }
 
 /*

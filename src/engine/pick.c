@@ -37,6 +37,7 @@
 #include "events.h"
 #include "names.h"
 #include "shmem/stats.h"
+#include "shmem/executors.h"
 #include "shmem/wake.h"
 #include "token.h"
 
@@ -92,8 +93,9 @@ static bool
 pick_claim(Pick *pick, GdRow *row, int shard, bool locked)
 {
 	pg_uuid_t  *token = palloc(sizeof(pg_uuid_t));
-	bool		owed = pick->request->claimant.kind == GD_CLAIMS_FOR_CLIENT &&
-	gd_wake_owed() && pick_own(row);
+	GdClaimantKind kind = pick->request->claimant.kind;
+	bool		owed = (kind == GD_CLAIMS_FOR_CLIENT ? gd_wake_owed() : gd_executors_owed()) &&
+	pick_own(row);
 	GdJob	   *job;
 
 	if (pick->njobs == pick->size)
@@ -117,8 +119,10 @@ pick_claim(Pick *pick, GdRow *row, int shard, bool locked)
 		gd_instance_write(row, pick->now);
 	else if (!gd_instance_try_write(row, pick->now))
 		return false;
-	if (owed)
+	if (owed && kind == GD_CLAIMS_FOR_CLIENT)
 		gd_wake_claimed(pick->request->queue);
+	else if (owed && kind == GD_CLAIMS_FOR_OWNER)
+		gd_executors_claimed(pick->request->claimant.owner, pick->request->queue);
 	if (!pick->request->ahead)
 		gd_session_claimed(token);
 	gd_job_finish(row, job);
@@ -272,6 +276,8 @@ pick_walk(Pick *pick, GdScan *scan, bool from_head)
 		next = gd_instance_place(pick->row);
 		if (next.eligible_at > pick->now && !pick->request->any_time)
 		{
+			if (pick->request->next_due)
+				*pick->request->next_due = Min(*pick->request->next_due, next.eligible_at);
 			result = next.priority;
 			break;
 		}
@@ -416,6 +422,13 @@ gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request)
 {
 	request->queue = gd_arg_name(fcinfo, first_arg, "queue");
 	request->worker = gd_arg_name(fcinfo, first_arg + 1, "worker");
+	if (VARSIZE_ANY_EXHDR(request->worker) >= strlen(GD_EXECUTOR_NAME) &&
+		memcmp(VARDATA_ANY(request->worker), GD_EXECUTOR_NAME, strlen(GD_EXECUTOR_NAME)) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("worker \"%s\" has the name of the server's own",
+						gd_clip(VARDATA_ANY(request->worker), VARSIZE_ANY_EXHDR(request->worker))),
+				 errhint("Names that begin with \"%s\" are reserved.", GD_EXECUTOR_NAME)));
 	request->batch = gd_arg_positive(fcinfo, first_arg + 2, "batch");
 	request->lease_ttl = NULL;
 	request->one_document = false;
@@ -424,6 +437,7 @@ gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request)
 		GD_CLAIMS_FOR_CLIENT
 	};
 	request->any_time = request->ahead = false;
+	request->next_due = NULL;
 	if (!PG_ARGISNULL(first_arg + 3))
 	{
 		request->lease_ttl = PG_GETARG_INTERVAL_P(first_arg + 3);

@@ -10,6 +10,9 @@
 #include "engine/job.h"
 #include "engine/runners.h"
 
+/* With this begin the names under which executors claim. */
+#define GD_EXECUTOR_NAME "gen_durable executor"
+
 /* What a worker asks for. */
 typedef struct GdPickRequest
 {
@@ -21,6 +24,8 @@ typedef struct GdPickRequest
 	GdClaimant	claimant;		/* for whom */
 	bool		any_time;		/* steps of the future too */
 	bool		ahead;			/* the scheduler asks, for who will take */
+	TimestampTz *next_due;		/* lowered to when a step of the future that
+								 * was met is due; or NULL */
 } GdPickRequest;
 
 extern void gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request);

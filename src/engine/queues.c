@@ -22,6 +22,7 @@
 #include "engine/queues.h"
 #include "guc.h"
 #include "names.h"
+#include "shmem/executors.h"
 #include "shmem/wake.h"
 #include "table.h"
 
@@ -82,6 +83,7 @@ queue_slot_read(GdTable *queues, TupleTableSlot *slot, TimestampTz now, GdQueue 
 	bool		isnull = true;
 
 	memset(queue, 0, sizeof(GdQueue));
+	queue->executors = gd_executors_limit;
 	queue->prefetch = gd_prefetch;
 	queue->min_demand = gd_min_demand;
 	if (slot)
@@ -91,6 +93,7 @@ queue_slot_read(GdTable *queues, TupleTableSlot *slot, TimestampTz now, GdQueue 
 		if (!isnull)
 			queue->lease_ttl = *DatumGetIntervalP(ttl);
 		queue->paused = queue_slot_paused(queues, slot, now, &queue->paused_until);
+		queue->executors = queue_slot_int(queues, slot, QUEUE_EXECUTORS, gd_executors_limit);
 		queue->concurrency = queue_slot_int(queues, slot, QUEUE_CONCURRENCY, 0);
 		queue->prefetch = queue_slot_int(queues, slot, QUEUE_PREFETCH, gd_prefetch);
 		queue->min_demand = queue_slot_int(queues, slot, QUEUE_MIN_DEMAND, gd_min_demand);
@@ -255,6 +258,7 @@ gd_resume(PG_FUNCTION_ARGS)
 	{
 		gd_blocked_resume(name, RESUME_KEYS);
 		gd_wake_resumed(name);
+		gd_executors_look();
 	}
 	PG_RETURN_VOID();
 }
@@ -287,15 +291,11 @@ gd_set_queue(PG_FUNCTION_ARGS)
 	bool		found;
 
 	gd_writes("gen_durable.set_queue()");
-	if (gd_arg_within(fcinfo, 1, "executors", 0, GD_FEED_MAX) && PG_GETARG_INT32(1) > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("this version of gen_durable runs no steps in the server"),
-				 errhint("Leave executors out, and run the steps in a worker.")));
 	if (!PG_ARGISNULL(5))
 		gd_check_not_negative("lease_ttl", PG_GETARG_INTERVAL_P(5), NULL);
 
 	found = queue_lock(name, &queues, &row);
+	queue_set_int(fcinfo, 1, "executors", 0, row, QUEUE_EXECUTORS);
 	queue_set_int(fcinfo, 2, "concurrency", 0, row, QUEUE_CONCURRENCY);
 	queue_set_int(fcinfo, 3, "prefetch", 0, row, QUEUE_PREFETCH);
 	queue_set_int(fcinfo, 4, "min_demand", 1, row, QUEUE_MIN_DEMAND);
@@ -304,5 +304,6 @@ gd_set_queue(PG_FUNCTION_ARGS)
 	else
 		gd_row_set(row, QUEUE_LEASE_TTL, PG_GETARG_DATUM(5));
 	queue_save(name, queues, row, found);
+	gd_executors_look();
 	PG_RETURN_VOID();
 }

@@ -13,6 +13,7 @@
 typedef struct GdQueue
 {
 	Interval	lease_ttl;		/* how long a claim lasts */
+	int			executors;		/* of SQL steps, for each owner */
 	bool		paused;			/* nothing is handed out */
 	TimestampTz paused_until;	/* where it is paused: DT_NOEND, until it is
 								 * resumed */

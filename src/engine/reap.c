@@ -60,6 +60,35 @@ reap_row(GdRow *row, TimestampTz now)
 	gd_instance_write(row, now);
 }
 
+/*
+ * gd_reap_claim: take back the claim of a worker that is known to be dead;
+ * begun tells whether it had begun the step.  A row that is locked is left to
+ * its lease.
+ */
+void
+gd_reap_claim(const pg_uuid_t *token, bool begun)
+{
+	TimestampTz now = gd_now();
+	GdTable    *instances = gd_table_open(GD_INSTANCES);
+	GdRow	   *row = gd_row_create(instances);
+	GdScan		by_id;
+	GdFence		fence;
+
+	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	fence = gd_instance_fence(&by_id, row, token, false);
+	if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
+	{
+		if (begun)
+			reap_row(row, now);
+		else
+			gd_release_row(row, now, GD_COUNT_RELEASED);
+	}
+	gd_scan_end(&by_id);
+	gd_row_free(row);
+	gd_table_close(instances);
+	gd_table_flush();
+}
+
 int64
 gd_reap_pass(int max_rows)
 {

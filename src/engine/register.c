@@ -31,6 +31,7 @@
 #include "fault.h"
 #include "json.h"
 #include "names.h"
+#include "shmem/executors.h"
 #include "table.h"
 
 PG_FUNCTION_INFO_V1(gd_register_fsm);
@@ -356,6 +357,7 @@ gd_register_fsm(PG_FUNCTION_ARGS)
 	gd_table_close(fsms);
 	gd_table_flush();
 	gd_runners_changed();
+	gd_executors_look();
 	CommandCounterIncrement();
 	PG_RETURN_VOID();
 }

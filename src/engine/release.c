@@ -31,6 +31,28 @@ gd_release_row(GdRow *row, TimestampTz now, GdCounter counter)
 }
 
 /*
+ * gd_release_claim: give one claim back, if it is held.
+ */
+void
+gd_release_claim(const pg_uuid_t *token)
+{
+	TimestampTz now = gd_now();
+	GdTable    *instances = gd_table_open(GD_INSTANCES);
+	GdRow	   *row = gd_row_create(instances);
+	GdScan		by_id;
+	GdFence		fence;
+
+	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	fence = gd_instance_fence(&by_id, row, token, true);
+	if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
+		gd_release_row(row, now, GD_COUNT_RELEASED);
+	gd_scan_end(&by_id);
+	gd_row_free(row);
+	gd_table_close(instances);
+	gd_table_flush();
+}
+
+/*
  * release(tokens) -> how many were held
  */
 Datum

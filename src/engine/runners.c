@@ -29,6 +29,7 @@
 #include "clock.h"
 #include "engine/runners.h"
 #include "names.h"
+#include "shmem/executors.h"
 #include "shmem/wake.h"
 
 #define KEEP_MS 1000
@@ -328,6 +329,8 @@ gd_runner_announce(const text *fsm, int version, const text *step, const text *q
 {
 	GdRunner	runner;
 
-	if (!gd_runner_find(fsm, version, step, &runner))
+	if (gd_runner_find(fsm, version, step, &runner))
+		gd_executors_runnable(runner.owner, queue, eligible_at, now);
+	else
 		gd_wake_runnable(queue, eligible_at, now);
 }

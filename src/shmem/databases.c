@@ -376,6 +376,40 @@ gd_database_has(GdProcess process)
 }
 
 /*
+ * gd_database_tell_of: wake a process of any database.  Safe while a process
+ * ends.
+ */
+void
+gd_database_tell_of(Oid database, GdProcess process)
+{
+	Database   *slot;
+	int			procno = NO_PROC;
+
+	SpinLockAcquire(&databases->lock);
+	slot = database_slot(database);
+	if (slot)
+		procno = slot->processes[process].procno;
+	SpinLockRelease(&databases->lock);
+	wake(procno);
+}
+
+/*
+ * gd_database_is_held: does a command need a database without sessions?
+ */
+bool
+gd_database_is_held(Oid database)
+{
+	Database   *slot;
+	bool		held;
+
+	SpinLockAcquire(&databases->lock);
+	slot = database_slot(database);
+	held = slot && slot->holders > 0;
+	SpinLockRelease(&databases->lock);
+	return held;
+}
+
+/*
  * gd_database_tell: wake a process of this database, if it runs.  Safe in a
  * commit callback.
  */

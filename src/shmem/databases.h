@@ -37,6 +37,8 @@ extern void gd_database_unhold(Oid database);
 extern bool gd_database_is_quiet(Oid database, pid_t pids[GD_NPROCESSES]);
 extern bool gd_database_has(GdProcess process);
 extern void gd_database_tell(GdProcess process);
+extern void gd_database_tell_of(Oid database, GdProcess process);
+extern bool gd_database_is_held(Oid database);
 extern void gd_database_due(TimestampTz due);
 
 /* For the launcher. */

@@ -20,6 +20,7 @@
 #include "shmem/databases.h"
 #include "shmem/dispatch.h"
 #include "shmem/limit_counts.h"
+#include "shmem/executors.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
 #include "shmem/waiters.h"
@@ -38,6 +39,7 @@ typedef struct ShmemPart
 static const ShmemPart parts[] = {
 	{"gen_durable wake-ups", gd_wake_size, gd_wake_attach},
 	{"gen_durable databases", gd_databases_size, gd_databases_attach},
+	{"gen_durable executors", gd_executors_size, gd_executors_attach},
 	{"gen_durable timers", gd_timers_size, gd_timers_attach},
 	{"gen_durable dispatch", gd_dispatch_size, gd_dispatch_attach},
 	{"gen_durable statistics", gd_stats_size, gd_stats_attach},

@@ -24,7 +24,7 @@ CREATE FUNCTION gen_durable.set_queue(
   lease_ttl interval DEFAULT NULL)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_set_queue';
 COMMENT ON FUNCTION gen_durable.set_queue IS
-  'Sets the lease of a queue and how far ahead of demand its steps are claimed. What is left out takes the server''s settings; a pause stays.';
+  'Sets the lease of a queue, how far ahead of demand its steps are claimed, and how many processes run its SQL steps. What is left out takes the server''s settings; a pause stays.';
 
 CREATE FUNCTION gen_durable.dispatched(
   OUT id bigint, OUT queue text, OUT worker text, OUT pid int, OUT since timestamptz)
@@ -41,6 +41,7 @@ DECLARE
   paused gen_durable.queues;
   policy gen_durable.bucket_configs;
   lacks float8;
+  machine_owner text;
   -- The engine's clock.
   at timestamptz := clock_timestamp()
     + coalesce(nullif(current_setting('gen_durable.clock_offset', true), '')::float8, 0) * interval '1 millisecond';
@@ -103,7 +104,13 @@ BEGIN
       waits_for := 'its time';
       until := i.eligible_at;
     WHEN i.status = 'runnable' THEN
-      waits_for := format('a worker on queue "%s"', i.queue);
+      SELECT f.owner INTO machine_owner FROM gen_durable.fsms AS f
+        WHERE f.name = i.fsm AND f.version = i.fsm_version AND coalesce(f.step_handlers ->> i.step, f.handler) IS NOT NULL;
+      waits_for := CASE
+        WHEN machine_owner IS NULL THEN format('a worker on queue "%s"', i.queue)
+        WHEN NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = machine_owner)
+          THEN format('its machine''s owner, role "%s", which does not exist', machine_owner)
+        ELSE format('an executor of role "%s" on queue "%s"', machine_owner, i.queue) END;
       since := greatest(i.updated_at, i.eligible_at);
       SELECT count(*) INTO ahead FROM (
         SELECT FROM gen_durable.instances AS x

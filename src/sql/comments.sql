@@ -68,6 +68,7 @@ COMMENT ON COLUMN gen_durable.fsms.registered_at IS 'When this version was last 
 
 COMMENT ON TABLE gen_durable.queues IS 'Settings of queues where they differ from the server''s.';
 COMMENT ON COLUMN gen_durable.queues.name IS 'The queue.';
+COMMENT ON COLUMN gen_durable.queues.executors IS 'How many processes run its SQL steps, for each owner of machines; NULL takes gen_durable.executors.';
 COMMENT ON COLUMN gen_durable.queues.concurrency IS 'How many steps its workers run at a time; NULL: as many as they are seen to take (GD-300).';
 COMMENT ON COLUMN gen_durable.queues.prefetch IS 'How many steps are claimed for it beyond that; NULL takes gen_durable.prefetch.';
 COMMENT ON COLUMN gen_durable.queues.min_demand IS 'From how many on steps are claimed for it while it has some; NULL takes gen_durable.min_demand.';

@@ -143,6 +143,7 @@ CREATE TABLE gen_durable.fsms (
 
 CREATE TABLE gen_durable.queues (
   name         text COLLATE "C" NOT NULL,
+  executors    int,
   concurrency  int,
   prefetch     int,
   min_demand   int,
@@ -151,7 +152,7 @@ CREATE TABLE gen_durable.queues (
   paused_until timestamptz,
   pause_reason text,
   CONSTRAINT queues_pkey PRIMARY KEY (name),
-  CONSTRAINT queues_feed_check CHECK (concurrency >= 0 AND prefetch >= 0 AND min_demand >= 1)
+  CONSTRAINT queues_feed_check CHECK (executors >= 0 AND concurrency >= 0 AND prefetch >= 0 AND min_demand >= 1)
 );
 
 CREATE TABLE gen_durable.bucket_configs (

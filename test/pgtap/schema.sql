@@ -91,6 +91,7 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.fsms')$$, $$VALUES
   ('registered_at', 'timestamp with time zone', false, 'clock_timestamp()')$$, 'fsms has its columns');
 SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.queues')$$, $$VALUES
   ('name', 'text', false, NULL),
+  ('executors', 'integer', true, NULL),
   ('concurrency', 'integer', true, NULL),
   ('prefetch', 'integer', true, NULL),
   ('min_demand', 'integer', true, NULL),
@@ -223,7 +224,7 @@ SELECT set_eq($$SELECT conname::text, pg_get_constraintdef(oid) FROM pg_constrai
   ('instances_weight_check', 'CHECK (((weight > (0)::double precision) AND (weight < ''Infinity''::double precision)))'),
   ('instances_counts_check', 'CHECK (((attempt >= 0) AND (crashes >= 0) AND (children_pending >= 0)))'),
   ('instances_guard_check', 'CHECK (((correlation_guard IS NULL) OR (correlation_guard = correlation_key)))'),
-  ('queues_feed_check', 'CHECK (((concurrency >= 0) AND (prefetch >= 0) AND (min_demand >= 1)))'),
+  ('queues_feed_check', 'CHECK (((executors >= 0) AND (concurrency >= 0) AND (prefetch >= 0) AND (min_demand >= 1)))'),
   ('bucket_configs_kind_check', 'CHECK ((kind = ANY (ARRAY[''rate''::text, ''conc''::text])))'),
   ('bucket_configs_rate_check', 'CHECK (((kind = ''rate''::text) = (rate IS NOT NULL)))'),
   ('bucket_configs_shards_check', 'CHECK ((shards >= 1))'),
