@@ -88,14 +88,17 @@ OBJS = \
 	src/limiter/table_admit.o \
 	src/limiter/table_reconcile.o \
 	src/run_store/claim.o \
+	src/run_store/collect.o \
 	src/run_store/commit.o \
 	src/run_store/insert.o \
 	src/run_store/lease.o \
 	src/run_store/list.o \
+	src/run_store/mutate.o \
 	src/run_store/read.o \
 	src/run_store/ring.o \
 	src/run_store/run.o \
 	src/run_store/scope.o \
+	src/run_store/wait.o \
 	src/shmem/databases.o \
 	src/shmem/dispatch.o \
 	src/shmem/limit_counts.o \

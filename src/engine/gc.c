@@ -22,6 +22,7 @@
 #include "events.h"
 #include "guc.h"
 #include "names.h"
+#include "run_store/collect.h"
 
 PG_FUNCTION_INFO_V1(gd_gc);
 
@@ -137,8 +138,8 @@ gc_pass(TimestampTz finished_before, int max_rows)
 }
 
 /*
- * gd_gc_all: one pass over ended instances and one over forgotten dedup keys;
- * returns how many instances were deleted.
+ * gd_gc_all: one pass each over ended instances, ended runs and forgotten
+ * dedup keys; returns how many instances and runs were deleted.
  */
 int64
 gd_gc_all(const Interval *retention, int batch)
@@ -146,6 +147,7 @@ gd_gc_all(const Interval *retention, int batch)
 	TimestampTz now = gd_now();
 	int64		collected = gc_pass(gd_earlier(now, retention), batch);
 
+	collected += gd_runs_collect(gd_earlier(now, retention), batch);
 	gd_inbox_collect(gd_earlier(now, gd_interval_from_ms(gd_dedup_retention * 1000.0)), batch);
 	gd_table_flush();
 	if (collected > 0)
@@ -154,7 +156,7 @@ gd_gc_all(const Interval *retention, int batch)
 }
 
 /*
- * gc(retention, batch) -> how many instances were deleted
+ * gc(retention, batch) -> how many instances and runs were deleted
  */
 Datum
 gd_gc(PG_FUNCTION_ARGS)

@@ -29,6 +29,7 @@
 #include "engine/poll.h"
 #include "engine/queues.h"
 #include "engine/runners.h"
+#include "engine/wait.h"
 #include "names.h"
 #include "shmem/dispatch.h"
 #include "shmem/shmem.h"
@@ -195,11 +196,11 @@ wait_look(Wait *wait)
 }
 
 /*
- * wait_let_go: end the transaction of the last look, with its locks and
+ * gd_wait_let_go: end the transaction of the last look, with its locks and
  * snapshots; the next has none until it looks.
  */
-static void
-wait_let_go(void)
+void
+gd_wait_let_go(const char *procedure)
 {
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
 	SPI_commit();
@@ -208,7 +209,7 @@ wait_let_go(void)
 	if (HaveRegisteredOrActiveSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("gen_durable.wait cannot be called while a cursor or another command holds a snapshot")));
+				 errmsg("%s cannot be called while a cursor or another command holds a snapshot", procedure)));
 }
 
 static void
@@ -229,34 +230,34 @@ wait_until_work(Wait *wait)
 		if (wait_look(wait) || left == 0)
 			return;
 		until_next = TimestampDifferenceMilliseconds(gd_now(), wait->next);
-		wait_let_go();
+		gd_wait_let_go("gen_durable.wait");
 		gd_waiter_begin(wait->queues, wait->nqueues, 0);
 		wait->woken = gd_poll_wait(&poll, Min(left, until_next));
 	}
 }
 
 /*
- * wait_check: refuse to wait where the transaction is not ours to end, or
+ * gd_wait_check: refuse to wait where the transaction is not ours to end, or
  * could never see what it waits for.
  */
-static void
-wait_check(FunctionCallInfo fcinfo)
+void
+gd_wait_check(FunctionCallInfo fcinfo, const char *procedure)
 {
 	if (fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
 		castNode(CallContext, fcinfo->context)->atomic)
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("gen_durable.wait cannot run inside a transaction block"),
+				 errmsg("%s cannot run inside a transaction block", procedure),
 				 errhint("CALL it as a statement of its own, in autocommit mode.")));
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("gen_durable.wait cannot run in a transaction that has written"),
+				 errmsg("%s cannot run in a transaction that has written", procedure),
 				 errhint("Commit first.")));
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("gen_durable.wait needs the isolation level READ COMMITTED"),
+				 errmsg("%s needs the isolation level READ COMMITTED", procedure),
 				 errhint("SET default_transaction_isolation = 'read committed' in the session that waits.")));
 }
 
@@ -300,6 +301,19 @@ wait_queues(FunctionCallInfo fcinfo, Wait *wait)
 }
 
 /*
+ * gd_wait_deadline: when a timeout that a call gives is over.
+ */
+TimestampTz
+gd_wait_deadline(FunctionCallInfo fcinfo, int argno)
+{
+	gd_arg_required(fcinfo, argno, "timeout");
+	if (GD_INTERVAL_IS_ENDLESS(PG_GETARG_INTERVAL_P(argno)))
+		return DT_NOEND;
+	gd_check_not_negative("timeout", PG_GETARG_INTERVAL_P(argno), NULL);
+	return gd_later(GetCurrentTimestamp(), PG_GETARG_INTERVAL_P(argno));
+}
+
+/*
  * CALL wait(queues, timeout)
  */
 Datum
@@ -307,15 +321,9 @@ gd_wait(PG_FUNCTION_ARGS)
 {
 	Wait		wait = {0};
 
-	wait_check(fcinfo);
+	gd_wait_check(fcinfo, "gen_durable.wait");
 	wait_queues(fcinfo, &wait);
-	gd_arg_required(fcinfo, 1, "timeout");
-	wait.deadline = DT_NOEND;
-	if (!GD_INTERVAL_IS_ENDLESS(PG_GETARG_INTERVAL_P(1)))
-	{
-		gd_check_not_negative("timeout", PG_GETARG_INTERVAL_P(1), NULL);
-		wait.deadline = gd_later(GetCurrentTimestamp(), PG_GETARG_INTERVAL_P(1));
-	}
+	wait.deadline = gd_wait_deadline(fcinfo, 1);
 
 	PG_TRY();
 	{

@@ -17,7 +17,7 @@ COMMENT ON FUNCTION gen_durable.reclaim IS
 CREATE FUNCTION gen_durable.gc(retention interval DEFAULT NULL, batch int DEFAULT NULL)
 RETURNS bigint LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_gc';
 COMMENT ON FUNCTION gen_durable.gc IS
-  'Deletes instances that ended longer than retention ago, at most batch; children of a live parent stay. Returns how many.';
+  'Deletes instances and runs that ended longer than retention ago, at most batch of each; children of a live parent stay. Returns how many.';
 
 CREATE FUNCTION gen_durable.tick(OUT reaped bigint, OUT timeouts bigint, OUT promoted bigint, OUT collected bigint)
 RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_tick';

@@ -4,11 +4,11 @@ CREATE FUNCTION gen_durable.grant_usage(role regrole, level text)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $grant$
 DECLARE
   client CONSTANT text[] := ARRAY['insert', 'insert_all', 'signal', 'signal_key', 'find', 'await',
-    'run_insert', 'run_fetch', 'run_inspect', 'run_list', 'run_lock', 'run_commit_unclaimed', 'run_all_tenants'];
+    'run_insert', 'run_fetch', 'run_inspect', 'run_list', 'run_lock', 'run_mutate', 'run_commit_unclaimed', 'run_all_tenants'];
   worker CONSTANT text[] := client || ARRAY['pick', 'take', 'wait', 'complete', 'complete_many', 'complete_and_take',
     'commit_and_take', 'heartbeat', 'release', 'children', 'inbox',
     'next_step', 'retry', 'await_signal', 'schedule_children', 'done', 'stop', 'fail',
-    'run_claim_due', 'run_refresh_claim', 'run_release_claim', 'run_abandon_claim', 'run_commit'];
+    'run_claim_due', 'run_refresh_claim', 'run_release_claim', 'run_abandon_claim', 'run_commit', 'run_wait'];
   routines text[];
   reads boolean := level IN ('monitor', 'admin');
   object text;

@@ -79,3 +79,14 @@ COMMENT ON FUNCTION gen_durable.run_abandon_claim IS
 CREATE FUNCTION gen_durable.run_retry_poisoned(scope text, run_id text, now timestamptz DEFAULT NULL)
 RETURNS gen_durable.run LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_run_retry_poisoned';
 COMMENT ON FUNCTION gen_durable.run_retry_poisoned IS 'Makes a poisoned run ready at now, its counters zero; a healthy one stays as it is.';
+
+CREATE FUNCTION gen_durable.run_mutate(
+  scope text, run_id text, decide regprocedure, arg jsonb DEFAULT NULL, OUT result text, OUT value jsonb)
+RETURNS record LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_run_mutate';
+COMMENT ON FUNCTION gen_durable.run_mutate IS
+  'Locks a run, has decide(run, arg) say what to do with it, as the caller, and commits that: result is committed or unchanged. Its error is raised as P0001.';
+
+CREATE PROCEDURE gen_durable.run_wait(timeout interval DEFAULT '30s')
+LANGUAGE c AS 'MODULE_PATHNAME', 'gd_run_wait';
+COMMENT ON PROCEDURE gen_durable.run_wait IS
+  'Returns when a run may be ready, or at the timeout. Holds no snapshot while it waits; not inside a transaction block.';

@@ -73,6 +73,8 @@ INSERT INTO contract VALUES
   ('run_commit_unclaimed', 'scope text, run_id text, expected_checkpoint_seq bigint, checkpoint_type text, schedule text, status text, step integer, state bytea, wake_at timestamp with time zone DEFAULT NULL::timestamp with time zone, updated_at timestamp with time zone DEFAULT NULL::timestamp with time zone, finished_at timestamp with time zone DEFAULT NULL::timestamp with time zone, graph_id text DEFAULT NULL::text, graph_hash text DEFAULT NULL::text, started_at timestamp with time zone DEFAULT NULL::timestamp with time zone', 'gen_durable.run'),
   ('run_lock', 'scope text, run_id text', 'gen_durable.run'),
   ('run_retry_poisoned', 'scope text, run_id text, now timestamp with time zone DEFAULT NULL::timestamp with time zone', 'gen_durable.run'),
+  ('run_mutate', 'scope text, run_id text, decide regprocedure, arg jsonb DEFAULT NULL::jsonb, OUT result text, OUT value jsonb', 'record'),
+  ('run_wait', 'IN timeout interval DEFAULT ''00:00:30''::interval', NULL),
   ('grant_tenant', 'role regrole, tenant text', 'void'),
   ('grant_usage', 'role regrole, level text', 'void');
 SELECT results_eq(

@@ -40,7 +40,7 @@ INSERT INTO may VALUES
   ('admit', '{admin}'), ('credit', '{admin}'), ('renew', '{admin}'), ('reconcile', '{admin}'),
   ('register_fsm', '{admin}'), ('drain', '{admin}'), ('reclaim', '{admin}'), ('reap', '{admin}'), ('fire_timeouts', '{admin}'), ('gc', '{admin}'), ('tick', '{admin}'), ('recount', '{admin}'), ('cancel', '{admin}'), ('revive', '{admin}'), ('pause', '{admin}'), ('resume', '{admin}'), ('set_queue', '{admin}'),
   ('run_insert', '{client,worker,admin}'), ('run_fetch', '{client,worker,admin}'), ('run_inspect', '{client,worker,admin}'), ('run_list', '{client,worker,admin}'),
-  ('run_lock', '{client,worker,admin}'), ('run_commit_unclaimed', '{client,worker,admin}'), ('run_commit', '{worker,admin}'), ('run_claim_due', '{worker,admin}'),
+  ('run_lock', '{client,worker,admin}'), ('run_mutate', '{client,worker,admin}'), ('run_wait', '{worker,admin}'), ('run_commit_unclaimed', '{client,worker,admin}'), ('run_commit', '{worker,admin}'), ('run_claim_due', '{worker,admin}'),
   ('run_refresh_claim', '{worker,admin}'), ('run_release_claim', '{worker,admin}'), ('run_abandon_claim', '{worker,admin}'), ('run_retry_poisoned', '{admin}'),
   ('run_visible', '{monitor,admin}'), ('run_all_tenants', '{client,worker,monitor,admin}'), ('grant_tenant', '{admin}'),
   ('grant_usage', '{admin}');

@@ -1,0 +1,89 @@
+/*
+ * collect.c
+ *		Deleting runs that have ended long enough ago.
+ *
+ * The direct path runs no triggers.  Where somebody's foreign key or trigger
+ * wants to know of deleted runs - events that go with their run - SQL deletes
+ * them, with the rights of the table's owner.
+ *
+ * Locks: the rows that are deleted; what others hold is left to the next pass.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/rel.h"
+#include "utils/reltrigger.h"
+#include "utils/timestamp.h"
+
+#include "run_store/collect.h"
+#include "run_store/run.h"
+
+/*
+ * collect_wants_sql: does anything follow the deletion of a run?
+ */
+static bool
+collect_wants_sql(GdTable *runs)
+{
+	TriggerDesc *triggers = runs->rel->trigdesc;
+
+	return triggers && (triggers->trig_delete_before_row || triggers->trig_delete_after_row ||
+						triggers->trig_delete_before_statement ||
+						triggers->trig_delete_after_statement);
+}
+
+/*
+ * collect_by_sql: delete a locked run as SQL does.
+ */
+static void
+collect_by_sql(GdTable *runs, GdRow *row)
+{
+	Oid			argtypes[] = {TEXTOID};
+	Datum		args[] = {GD_VALUE(row, RUN_RUN_ID)};
+	Oid			save_user;
+	int			save_context;
+
+	GetUserIdAndSecContext(&save_user, &save_context);
+	SetUserIdAndSecContext(runs->rel->rd_rel->relowner, save_context | SECURITY_LOCAL_USERID_CHANGE);
+	SPI_connect();
+	if (SPI_execute_with_args("DELETE FROM gen_durable.runs WHERE run_id OPERATOR(pg_catalog.=) $1",
+							  1, argtypes, args, NULL, false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not delete a run");
+	SPI_finish();
+	SetUserIdAndSecContext(save_user, save_context);
+}
+
+/*
+ * gd_runs_collect: delete terminal runs that ended before an instant, the
+ * oldest first; returns how many.
+ */
+int64
+gd_runs_collect(TimestampTz finished_before, int max_rows)
+{
+	GdTable    *runs = gd_table_open(GD_RUNS);
+	GdRow	   *row = gd_row_create(runs);
+	bool		by_sql = collect_wants_sql(runs);
+	int64		collected = 0;
+	GdScan		scan;
+
+	gd_scan_begin(&scan, runs, GD_RUNS_FINISHED);
+	gd_scan_key(&scan, 1, BTLessStrategyNumber, F_TIMESTAMPTZ_LT, TimestampTzGetDatum(finished_before));
+	gd_scan_start(&scan);
+	while (collected < max_rows && gd_scan_next(&scan))
+	{
+		if (gd_slot_hold(scan.slot) == GD_HOLD_OTHER ||
+			gd_row_lock_delete(row, &scan.slot->tts_tid) != GD_LOCKED)
+			continue;
+		if (by_sql)
+			collect_by_sql(runs, row);
+		else
+			gd_row_delete(row);
+		collected++;
+	}
+	gd_scan_end(&scan);
+	gd_row_free(row);
+	gd_table_close(runs);
+	gd_table_flush();
+	return collected;
+}
