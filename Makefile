@@ -1,6 +1,6 @@
 # Build, install and test gen_durable with PGXS: make && make install && make installcheck
 
-EXTENSION = gen_durable
+EXTENSION = gen_durable gen_durable_pgtap
 EXTVERSION = $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" $(srcdir)/gen_durable.control)
 
 ifdef VPATH
@@ -117,6 +117,7 @@ SQL_PARTS = \
 	administration views statistics run_store_tables run_store run_store_tenants run_store_comments \
 	privileges comments
 
+DATA = src/sql/gen_durable_pgtap--0.1.0.sql
 DATA_built = gen_durable--$(EXTVERSION).sql
 EXTRA_CLEAN = gen_durable--*.sql
 
