@@ -235,7 +235,7 @@ admit_pulled(GdAdmission *admission, GdRow *row, const GdLimitKey *turn)
 
 		if (result == GD_ADMIT)
 		{
-			gd_limits_take(limits, row, NULL, of.rate);
+			gd_limits_take(limits, row, true, NULL, of.rate);
 			return;
 		}
 		if (result != GD_PASS)
@@ -243,7 +243,7 @@ admit_pulled(GdAdmission *admission, GdRow *row, const GdLimitKey *turn)
 	}
 	else
 	{
-		gd_limits_take(limits, row, of.gate, of.rate);
+		gd_limits_take(limits, row, true, of.gate, of.rate);
 		return;
 	}
 	gd_row_free(row);
@@ -341,12 +341,13 @@ admit_pull(GdAdmission *admission, GdLimitKey *limit, GdRow *row, int room)
 }
 
 /*
- * admit_limited: a locked candidate with a gate or a rate limit.
+ * admit_limited: a candidate with a gate or a rate limit.
  *
  * A key of size one is asked last, since asking for it takes it.
  */
 static GdAdmitResult
-admit_limited(GdAdmission *admission, GdRow *row, AdmitLimits of, int room, GdRefusal *refusal)
+admit_limited(GdAdmission *admission, GdRow *row, bool locked, AdmitLimits of, int room,
+			  GdRefusal *refusal)
 {
 	GdLimits   *limits = &admission->limits;
 	GdLimitKey *both[] = {of.gate, of.rate};
@@ -379,16 +380,28 @@ admit_limited(GdAdmission *admission, GdRow *row, AdmitLimits of, int room, GdRe
 		if (result != GD_ADMIT)
 			return result;
 	}
-	gd_limits_take(limits, row, of.gate, of.rate);
+	gd_limits_take(limits, row, locked, of.gate, of.rate);
 	return GD_READY;
 }
 
 /*
- * gd_admit: may a locked candidate be claimed?  `room` is how many rows may be
- * held ready.  Where it is refused, *refusal tells the mark that it gets.
+ * gd_admit_unlocked: can a row be asked for before it is locked?  Not where a
+ * key of size one is: asking takes it.
+ */
+bool
+gd_admit_unlocked(GdAdmission *admission, GdRow *row)
+{
+	text	   *key = gd_instance_text(row, INST_CONCURRENCY_KEY);
+
+	return key == NULL || gd_limits_gate(&admission->limits, key) != NULL;
+}
+
+/*
+ * gd_admit: may a candidate, which is locked unless gd_admit_unlocked said that
+ * it need not be, be claimed?  `room` is how many rows may be held ready.  Where it is refused, *refusal tells the mark that it gets.
  */
 GdAdmitResult
-gd_admit(GdAdmission *admission, GdRow *row, int room, GdRefusal *refusal)
+gd_admit(GdAdmission *admission, GdRow *row, bool locked, int room, GdRefusal *refusal)
 {
 	AdmitLimits of = admit_limits(admission, row);
 	GdAdmitResult result;
@@ -396,7 +409,7 @@ gd_admit(GdAdmission *admission, GdRow *row, int room, GdRefusal *refusal)
 	refusal->blocked_on = NULL;
 	refusal->refill_at = DT_NOEND;
 	if (of.gate || of.rate)
-		result = admit_limited(admission, row, of, Min(room, GD_READY_MAX), refusal);
+		result = admit_limited(admission, row, locked, of, Min(room, GD_READY_MAX), refusal);
 	else if (of.key == NULL)
 		return GD_ADMIT;
 	else
@@ -419,7 +432,7 @@ gd_admit(GdAdmission *admission, GdRow *row, int room, GdRefusal *refusal)
 						gd_limit_refuse(&admission->limits, rate, admission->head));
 		else
 		{
-			gd_limits_take(&admission->limits, admission->head, NULL, rate);
+			gd_limits_take(&admission->limits, admission->head, true, NULL, rate);
 			admission->head = NULL;
 		}
 		result = GD_REFUSE;

@@ -48,6 +48,8 @@ extern void gd_admission_begin(GdAdmission *admission, GdTable *instances, const
 extern void gd_admission_end(GdAdmission *admission);
 extern bool gd_admit_busy(GdAdmission *admission, GdRow *row);
 extern bool gd_admit_free(GdRow *row);
-extern GdAdmitResult gd_admit(GdAdmission *admission, GdRow *row, int room, GdRefusal *refusal);
+extern bool gd_admit_unlocked(GdAdmission *admission, GdRow *row);
+extern GdAdmitResult gd_admit(GdAdmission *admission, GdRow *row, bool locked, int room,
+							  GdRefusal *refusal);
 
 #endif							/* GEN_DURABLE_ADMIT_H */

@@ -86,14 +86,49 @@ gd_effect_join(int64 parent_id, int barrier)
 		gd_effects_apply();
 }
 
+/* Effects that a new one is compared with. */
+#define EFFECTS_ALIKE 4
+
+/*
+ * effect_alike: one of the last effects that is for the same key (and shard)
+ * and that this level has queued and nobody applied; NULL if there is none.
+ */
+static GdEffect *
+effect_alike(GdEffectKind kind, const char *prefix, const text *key, int shard)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	int			len = strlen(prefix);
+
+	for (int i = list_length(effects) - 1; i >= 0 && i >= list_length(effects) - EFFECTS_ALIKE; i--)
+	{
+		GdEffect   *effect = list_nth(effects, i);
+
+		if (effect->kind == kind && effect->applied_level == 0 && effect->shard == shard &&
+			effect->queued_level == level &&
+			strncmp(effect->blocked_on, prefix, len) == 0 &&
+			strlen(effect->blocked_on) == len + VARSIZE_ANY_EXHDR(key) &&
+			memcmp(effect->blocked_on + len, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)) == 0)
+			return effect;
+	}
+	return NULL;
+}
+
 /*
  * gd_effect_credit: a slot of a gate comes back.
  */
 void
 gd_effect_credit(const text *key, int shard)
 {
-	GdEffect   *effect = effect_add(EFFECT_CREDIT);
-	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	GdEffect   *effect = effect_alike(EFFECT_CREDIT, "", key, shard);
+	MemoryContext old;
+
+	if (effect)
+	{
+		effect->count++;
+		return;
+	}
+	effect = effect_add(EFFECT_CREDIT);
+	old = MemoryContextSwitchTo(TopTransactionContext);
 
 	effect->blocked_on = text_to_cstring(key);
 	effect->shard = shard;
@@ -109,9 +144,15 @@ gd_effect_credit(const text *key, int shard)
 void
 gd_effect_promote(const char *kind, const text *key)
 {
-	GdEffect   *effect = effect_add(EFFECT_PROMOTE);
-	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	char		prefix[16];
+	GdEffect   *effect;
+	MemoryContext old;
 
+	snprintf(prefix, sizeof(prefix), "%s:", kind);
+	if (effect_alike(EFFECT_PROMOTE, prefix, key, 0))
+		return;
+	effect = effect_add(EFFECT_PROMOTE);
+	old = MemoryContextSwitchTo(TopTransactionContext);
 	effect->blocked_on = psprintf("%s:%s", kind, text_to_cstring(key));
 	MemoryContextSwitchTo(old);
 	if (!gd_defer_effects)

@@ -97,6 +97,7 @@ limits_key(GdLimits *limits, GdLimitKind kind, const text *key, const GdPolicy *
 	}
 	snprintf(mark, sizeof(mark), "%s:%s", gd_limit_kinds[kind], text_to_cstring(key));
 	entry = hash_search(limits->keys, mark, HASH_ENTER, &found);
+	limits->last[kind] = entry;
 	if (found)
 		return entry;
 
@@ -116,13 +117,29 @@ limits_key(GdLimits *limits, GdLimitKind kind, const text *key, const GdPolicy *
 }
 
 /*
+ * limits_same: was a key the last of its kind that was met?  So it is for most
+ * rows.
+ */
+static GdLimitKey *
+limits_same(GdLimits *limits, GdLimitKind kind, const text *key)
+{
+	GdLimitKey *last = limits->last[kind];
+
+	return last && gd_text_equal(last->key, key) ? last : NULL;
+}
+
+/*
  * gd_limits_gate: the gate of a concurrency key; NULL if none is configured.
  */
 GdLimitKey *
 gd_limits_gate(GdLimits *limits, const text *key)
 {
-	const GdPolicy *policy = gd_policy_find(&limits->policies, GD_GATE, key);
+	GdLimitKey *same = limits_same(limits, GD_GATE, key);
+	const GdPolicy *policy;
 
+	if (same)
+		return same;
+	policy = gd_policy_find(&limits->policies, GD_GATE, key);
 	return policy ? limits_key(limits, GD_GATE, key, policy) : NULL;
 }
 
@@ -132,7 +149,10 @@ gd_limits_gate(GdLimits *limits, const text *key)
 GdLimitKey *
 gd_limits_rate(GdLimits *limits, const text *key)
 {
-	return limits_key(limits, GD_RATE, key, gd_policy_find(&limits->policies, GD_RATE, key));
+	GdLimitKey *same = limits_same(limits, GD_RATE, key);
+
+	return same ? same :
+		limits_key(limits, GD_RATE, key, gd_policy_find(&limits->policies, GD_RATE, key));
 }
 
 /*
@@ -207,17 +227,17 @@ gd_limit_reserve(GdLimitKey *key, GdRow *row)
 }
 
 /*
- * gd_limits_take: hold a locked row ready; it belongs to the window from now
- * on.
+ * gd_limits_take: hold a row ready; it belongs to the window from now on.
  */
 void
-gd_limits_take(GdLimits *limits, GdRow *row, GdLimitKey *gate, GdLimitKey *rate)
+gd_limits_take(GdLimits *limits, GdRow *row, bool locked, GdLimitKey *gate, GdLimitKey *rate)
 {
 	GdReady    *ready = &limits->ready[limits->nready++];
 
 	Assert(limits->nready <= GD_READY_MAX);
 	memset(ready, 0, sizeof(GdReady));
 	ready->row = row;
+	ready->locked = locked;
 	ready->place = gd_instance_place(row);
 	ready->gate = gate;
 	ready->rate = rate;

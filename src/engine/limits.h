@@ -38,10 +38,11 @@ typedef struct GdLimitKey
 	int64		refused;
 } GdLimitKey;
 
-/* A locked candidate that its limits must admit. */
+/* A candidate that its limits must admit. */
 typedef struct GdReady
 {
 	GdRow	   *row;
+	bool		locked;			/* else only loaded */
 	GdPlace		place;
 	GdLimitKey *gate;			/* or NULL */
 	GdLimitKey *rate;			/* or NULL */
@@ -57,6 +58,7 @@ typedef struct GdLimits
 	TimestampTz now;
 	GdPolicies	policies;
 	HTAB	   *keys;			/* NULL until the first limited candidate */
+	GdLimitKey *last[2];		/* the key of each kind that was met last */
 	GdReady    *ready;			/* the rows held ready */
 	int			nready;
 	int			passed;			/* rows left alone because others were at
@@ -72,7 +74,8 @@ extern bool gd_limits_busy(GdLimits *limits, GdRow *row);
 extern bool gd_limit_fits(const GdLimitKey *key, GdRow *row);
 extern TimestampTz gd_limit_refuse(GdLimits *limits, GdLimitKey *key, GdRow *row);
 extern void gd_limit_reserve(GdLimitKey *key, GdRow *row);
-extern void gd_limits_take(GdLimits *limits, GdRow *row, GdLimitKey *gate, GdLimitKey *rate);
+extern void gd_limits_take(GdLimits *limits, GdRow *row, bool locked, GdLimitKey *gate,
+						   GdLimitKey *rate);
 extern void gd_limits_decide(GdLimits *limits);
 extern void gd_limits_credit(const char *key, int shard, int count);
 

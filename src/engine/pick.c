@@ -140,6 +140,23 @@ pick_block(Pick *pick, GdRow *row, text *blocked_on, TimestampTz refill_at)
 }
 
 /*
+ * pick_refuse: a row that was held ready is blocked, unless it waits for the
+ * same already.
+ */
+static void
+pick_refuse(Pick *pick, GdReady *ready)
+{
+	text	   *mark = cstring_to_text(ready->refused_by->mark);
+	ItemPointerData tid = ready->row->tid;
+
+	if (!GD_IS_NULL(ready->row, INST_BLOCKED_ON) &&
+		gd_text_equal(gd_instance_text(ready->row, INST_BLOCKED_ON), mark))
+		return;
+	if (ready->locked || gd_row_lock(ready->row, &tid, false) == GD_LOCKED)
+		pick_block(pick, ready->row, mark, DT_NOEND);
+}
+
+/*
  * pick_decide: have the rows that are held ready decided: claim what is
  * granted, block what is refused.
  */
@@ -158,15 +175,16 @@ pick_decide(Pick *pick)
 		GdReady    *ready = &limits->ready[i];
 
 		if (ready->verdict == GD_GRANTED)
-			(void) pick_claim(pick, ready->row, ready->shard, true);
-		else if (ready->verdict != GD_CONTENDED)
 		{
-			text	   *mark = cstring_to_text(ready->refused_by->mark);
-
-			if (GD_IS_NULL(ready->row, INST_BLOCKED_ON) ||
-				!gd_text_equal(gd_instance_text(ready->row, INST_BLOCKED_ON), mark))
-				pick_block(pick, ready->row, mark, DT_NOEND);
+			if (!pick_claim(pick, ready->row, ready->shard, ready->locked) && ready->gate)
+			{
+				/* Another was quicker; what it was granted is for others. */
+				gd_effect_credit(ready->gate->key, ready->shard);
+				gd_effect_promote(GD_BLOCK_CONC, ready->gate->key);
+			}
 		}
+		else if (ready->verdict != GD_CONTENDED)
+			pick_refuse(pick, ready);
 		gd_row_free(ready->row);
 	}
 	limits->nready = 0;
@@ -202,6 +220,7 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 	GdHold		hold = gd_slot_hold(slot);
 	GdAdmitResult result;
 	GdRefusal	refusal;
+	bool		locked;
 
 	if (hold == GD_HOLD_OTHER)
 		return;
@@ -215,9 +234,12 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 		pick->contended++;
 		return;
 	}
-	if (gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
+	/* Nor does one need it that is only held ready for its limits to decide. */
+	locked = hold != GD_HOLD_NONE || gd_admit_free(pick->row) ||
+		!gd_admit_unlocked(&pick->admission, pick->row);
+	if (locked && gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
 		return;
-	while ((result = gd_admit(&pick->admission, pick->row,
+	while ((result = gd_admit(&pick->admission, pick->row, locked,
 							  pick->request->batch - pick->njobs, &refusal)) == GD_DECIDE)
 	{
 		pick_decide(pick);
@@ -236,7 +258,8 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 	}
 	else if (result == GD_PASS)
 		pick->contended++;
-	if (result == GD_REFUSE || result == GD_ADMIT_HEAD)
+	if ((result == GD_REFUSE || result == GD_ADMIT_HEAD) &&
+		(locked || gd_row_lock(pick->row, &slot->tts_tid, false) == GD_LOCKED))
 		pick_block(pick, pick->row, refusal.blocked_on, refusal.refill_at);
 }
 

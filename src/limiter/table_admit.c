@@ -53,23 +53,19 @@ typedef struct Wanted
 	int			drawn;			/* gate: the shard that is drawn from */
 } Wanted;
 
+/*
+ * wanted_key: what the batch wants of a key.  Most entries want the same as
+ * the one before them, which *last remembers.
+ */
 static Wanted *
-wanted_find(HTAB *all, GdLimitKind kind, const text *key)
-{
-	char		name[sizeof(((Wanted *) 0)->name)];
-
-	name[0] = gd_limit_kinds[kind][0];
-	text_to_cstring_buffer(key, name + 1, sizeof(name) - 1);
-	return hash_search(all, name, HASH_FIND, NULL);
-}
-
-static void
-wanted_add(HTAB *all, GdLimitKind kind, const text *key, const GdPolicy *policy, double want)
+wanted_key(HTAB *all, Wanted **last, GdLimitKind kind, const text *key, const GdPolicy *policy)
 {
 	char		name[sizeof(((Wanted *) 0)->name)];
 	Wanted	   *wanted;
 	bool		found;
 
+	if (*last && gd_text_equal((*last)->key, key))
+		return *last;
 	name[0] = gd_limit_kinds[kind][0];
 	text_to_cstring_buffer(key, name + 1, sizeof(name) - 1);
 	wanted = hash_search(all, name, HASH_ENTER, &found);
@@ -80,7 +76,8 @@ wanted_add(HTAB *all, GdLimitKind kind, const text *key, const GdPolicy *policy,
 		wanted->key = key;
 		wanted->policy = policy;
 	}
-	wanted->want += want;
+	*last = wanted;
+	return wanted;
 }
 
 static int
@@ -346,6 +343,8 @@ gd_table_admit(GdEntry *entries, int nentries, bool spread, TimestampTz now)
 	HASH_SEQ_STATUS seq;
 	HTAB	   *all;
 	Wanted	   *wanted;
+	Wanted	   *gate = NULL;
+	Wanted	   *rate = NULL;
 	int			n = 0;
 
 	ctl.keysize = sizeof(wanted->name);
@@ -356,9 +355,10 @@ gd_table_admit(GdEntry *entries, int nentries, bool spread, TimestampTz now)
 	for (int i = 0; i < nentries; i++)
 	{
 		if (entries[i].gate)
-			wanted_add(all, GD_GATE, entries[i].gate, entries[i].gate_policy, 1);
+			wanted_key(all, &gate, GD_GATE, entries[i].gate, entries[i].gate_policy)->want += 1;
 		if (entries[i].rate && entries[i].rate_policy)
-			wanted_add(all, GD_RATE, entries[i].rate, entries[i].rate_policy, entries[i].weight);
+			wanted_key(all, &rate, GD_RATE, entries[i].rate,
+					   entries[i].rate_policy)->want += entries[i].weight;
 	}
 
 	sorted = palloc(sizeof(Wanted *) * Max(hash_get_num_entries(all), 1));
@@ -371,9 +371,10 @@ gd_table_admit(GdEntry *entries, int nentries, bool spread, TimestampTz now)
 
 	for (int i = 0; i < nentries; i++)
 		entry_decide(&entries[i],
-					 entries[i].gate ? wanted_find(all, GD_GATE, entries[i].gate) : NULL,
+					 entries[i].gate ?
+					 wanted_key(all, &gate, GD_GATE, entries[i].gate, NULL) : NULL,
 					 entries[i].rate && entries[i].rate_policy ?
-					 wanted_find(all, GD_RATE, entries[i].rate) : NULL);
+					 wanted_key(all, &rate, GD_RATE, entries[i].rate, NULL) : NULL);
 
 	for (int i = 0; i < n; i++)
 		wanted_write(sorted[i], buckets, now);
