@@ -243,7 +243,6 @@ complete_run_ahead(Completion *c, const GdOutcome *outcome)
 	gd_job_finish(row, job);
 	c->ahead->bytes += gd_job_size(job);
 	c->ahead->njobs++;
-	gd_stats_count(gd_instance_text(row, INST_QUEUE), GD_COUNT_CONTINUED, 1);
 	if (freed)
 		gd_effect_promote(GD_BLOCK_CONC, freed);
 	gd_stats_count(gd_instance_text(row, INST_QUEUE), GD_COUNT_CONTINUED, 1);
