@@ -42,7 +42,6 @@ OBJS = \
 	src/engine/children.o \
 	src/engine/complete.o \
 	src/engine/constructors.o \
-	src/engine/cursor.o \
 	src/engine/dispatched.o \
 	src/engine/drain.o \
 	src/engine/due.o \
@@ -99,6 +98,7 @@ OBJS = \
 	src/run_store/run.o \
 	src/run_store/scope.o \
 	src/run_store/wait.o \
+	src/shmem/cursors.o \
 	src/shmem/databases.o \
 	src/shmem/dispatch.o \
 	src/shmem/limit_counts.o \

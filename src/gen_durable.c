@@ -13,7 +13,6 @@
 #include "bgw/bgw.h"
 #include "catalog.h"
 #include "compat.h"
-#include "engine/cursor.h"
 #include "engine/dispatched.h"
 #include "engine/due.h"
 #include "engine/effects.h"
@@ -23,6 +22,7 @@
 #include "shmem/executors.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
+#include "shmem/cursors.h"
 #include "shmem/wake.h"
 #include "version.h"
 
@@ -37,7 +37,7 @@ _PG_init(void)
 	gd_catalog_init();
 	gd_runners_init();
 	gd_effects_init();
-	gd_cursor_init();
+	gd_cursors_init();
 	gd_dispatched_init();
 	gd_due_init();
 	gd_run_scope_init();

@@ -24,6 +24,7 @@
 #include "commands/sequence.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
@@ -790,6 +791,24 @@ gd_rows_insert(GdTable *table, GdRow **rows, int nrows)
 		ExecDropSingleTupleTableSlot(slots[i]);
 	}
 	pfree(slots);
+}
+
+/*
+ * gd_row_fetch: load the version at a place if a snapshot sees it; false if
+ * not, or if nothing is there.
+ */
+bool
+gd_row_fetch(GdRow *row, const ItemPointerData *tid, Snapshot snapshot)
+{
+	ItemPointerData at = *tid;
+
+	if (row->slot == NULL)
+		row->slot = gd_slot_get(row->table);
+	if (ItemPointerGetBlockNumber(&at) >= RelationGetNumberOfBlocks(row->table->rel) ||
+		!table_tuple_fetch_row_version(row->table->rel, &at, snapshot, row->slot))
+		return false;
+	row_take_values(row);
+	return true;
 }
 
 /*

@@ -104,6 +104,7 @@ extern void gd_row_insert(GdRow *row);
 extern bool gd_row_insert_unless(GdRow *row, GdIndexId arbiter, ItemPointer conflict);
 extern void gd_rows_insert(GdTable *table, GdRow **rows, int nrows);
 extern bool gd_row_fetch_any(GdRow *row, ItemPointer tid);
+extern bool gd_row_fetch(GdRow *row, const ItemPointerData *tid, Snapshot snapshot);
 
 extern void gd_scan_begin(GdScan *scan, GdTable *table, GdIndexId index);
 extern void gd_scan_begin_snapshot(GdScan *scan, GdTable *table, GdIndexId index,

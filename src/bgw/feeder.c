@@ -61,13 +61,15 @@ typedef struct FeedPass
 	const GdFeed *feed;
 	TimestampTz now;
 	pg_uuid_t  *tokens;
-	GdPlace    *places;			/* of claims that were made */
+	GdPlace    *places;			/* of claims that were made, as is the next */
+	ItemPointerData *tids;
 	int			n;
 	int			durable;		/* synchronous_commit, as it is set */
 } FeedPass;
 
 static pg_uuid_t tokens[PASS_CLAIMS];
 static GdPlace places[PASS_CLAIMS];
+static ItemPointerData tids[PASS_CLAIMS];
 
 /*
  * settle_queue: a queue of the table says how it is to be fed.
@@ -138,6 +140,7 @@ pass_fill(void *arg)
 	{
 		pass->tokens[i] = *DatumGetUUIDP(jobs[i].values[JOB_TOKEN]);
 		pass->places[i] = jobs[i].place;
+		pass->tids[i] = jobs[i].tid;
 		if (!jobs[i].plain)
 			synchronous_commit = pass->durable;
 	}
@@ -197,7 +200,7 @@ pass_renew(void *arg)
 				gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(expires_at));
 				gd_row_update(row);
 				gd_due_at(expires_at);
-				gd_dispatch_renew(&pass->tokens[i], pass->now);
+				gd_dispatch_renew(&pass->tokens[i], &row->tid, pass->now);
 				break;
 			case GD_FENCE_CANCEL:
 				if (gd_dispatch_recall(&pass->tokens[i], pass->now))
@@ -234,7 +237,7 @@ pass_verify(void *arg)
 		if (gd_instance_fence_look(&by_id, row, &pass->tokens[i]) == GD_FENCE_STALE)
 			gd_dispatch_remove(&pass->tokens[i]);
 		else
-			gd_dispatch_renew(&pass->tokens[i], pass->now);
+			gd_dispatch_renew(&pass->tokens[i], NULL, pass->now);
 	}
 	gd_scan_end(&by_id);
 	gd_row_free(row);
@@ -265,7 +268,7 @@ static GdFound
 feeder_each(GdPass function, const GdFeed *feed, GdDispatchState state, TimestampTz before,
 			TimestampTz now)
 {
-	FeedPass	pass = {feed, now, tokens, places};
+	FeedPass	pass = {feed, now, tokens, places, tids};
 
 	pass.n = gd_dispatch_list(state, feed->slot, before, tokens, PASS_CLAIMS);
 	return pass.n == 0 ? GD_FOUND_EXTENSION : feeder_run(function, &pass);
@@ -277,7 +280,7 @@ feeder_each(GdPass function, const GdFeed *feed, GdDispatchState state, Timestam
 static GdFound
 feeder_fill(GdFeed *feed, TimestampTz now)
 {
-	FeedPass	pass = {feed, now, tokens, places};
+	FeedPass	pass = {feed, now, tokens, places, tids};
 	int			wanted = Min(feed->demand, Min(gd_dispatch_room(), PASS_CLAIMS));
 	GdFound		found;
 	int			added = 0;
@@ -292,14 +295,19 @@ feeder_fill(GdFeed *feed, TimestampTz now)
 	found = feeder_run(pass_fill, &pass);
 	if (found != GD_FOUND_EXTENSION)
 		return found;
-	while (added < pass.n && gd_dispatch_add(feed->slot, &tokens[added], &places[added], now))
-		added++;
+	for (; added < pass.n; added++)
+	{
+		GdTaken		made = {tokens[added], tids[added]};
+
+		if (!gd_dispatch_add(feed->slot, &made, &places[added], now))
+			break;
+	}
 	if (added > 0)
 		(void) gd_wake_waiters(feed->key, added);
 	if (added < pass.n)
 	{
 		/* The feed was closed, or others took the room. */
-		FeedPass	rest = {feed, now, tokens + added, places, pass.n - added};
+		FeedPass	rest = {feed, now, tokens + added, places, tids, pass.n - added};
 
 		found = feeder_run(pass_release, &rest);
 	}
@@ -417,7 +425,7 @@ feeder_give_back(GdScan *by_id, GdRow *row, TimestampTz now)
 				if (GetCurrentTimestamp() >= until)
 					return;
 				(void) gd_leave_release(by_id, row, &tokens[i], now);
-				gd_dispatch_renew(&tokens[i], now); /* not again */
+				gd_dispatch_renew(&tokens[i], NULL, now);	/* not again */
 			}
 	}
 }

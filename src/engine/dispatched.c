@@ -147,12 +147,12 @@ gd_dispatched_init(void)
  * is none.
  */
 bool
-gd_dispatched_take(GdWakeKey key, const text *worker, TimestampTz now, pg_uuid_t *token)
+gd_dispatched_take(GdWakeKey key, const text *worker, TimestampTz now, GdTaken *taken)
 {
 	note_room();
-	if (!gd_dispatch_take(key, worker, now, token))
+	if (!gd_dispatch_take(key, worker, now, taken))
 		return false;
-	note_add(token, NOTE_TAKEN);
+	note_add(&taken->token, NOTE_TAKEN);
 	return true;
 }
 

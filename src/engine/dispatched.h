@@ -10,11 +10,11 @@
 #include "datatype/timestamp.h"
 #include "utils/uuid.h"
 
-#include "shmem/wake.h"
+#include "shmem/dispatch.h"
 
 extern void gd_dispatched_init(void);
 extern bool gd_dispatched_take(GdWakeKey key, const text *worker, TimestampTz now,
-							   pg_uuid_t *token);
+							   GdTaken *taken);
 extern bool gd_dispatched_recall(const pg_uuid_t *token, TimestampTz now);
 extern void gd_dispatched_register(GdWakeKey key, const pg_uuid_t *token, const text *worker,
 								   TimestampTz now);

@@ -18,12 +18,12 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
-#include "engine/cursor.h"
 #include "engine/insert.h"
 #include "engine/instance.h"
 #include "engine/runners.h"
 #include "json.h"
 #include "names.h"
+#include "shmem/cursors.h"
 #include "shmem/stats.h"
 
 /* Rows that are formed before they are written together. */

@@ -37,6 +37,7 @@
 #include "engine/runners.h"
 #include "engine/session.h"
 #include "names.h"
+#include "shmem/cursors.h"
 #include "shmem/wake.h"
 #include "subxact.h"
 #include "token.h"
@@ -172,6 +173,21 @@ gd_instance_fence_look(GdScan *by_id, GdRow *row, const pg_uuid_t *token)
 	if (!instance_find_held(by_id, token))
 		return GD_FENCE_STALE;
 	gd_row_load(row, by_id->slot);
+	return instance_held(row);
+}
+
+/*
+ * gd_instance_fence_at: likewise, looking first where the row was once.  Behind
+ * an old snapshot the primary key has an entry for each version that the row
+ * ever had.
+ */
+GdFence
+gd_instance_fence_at(GdScan *by_id, GdRow *row, const pg_uuid_t *token,
+					 const ItemPointerData *tid)
+{
+	if (!gd_row_fetch(row, tid, by_id->snapshot) ||
+		!instance_holds(row->table, row->slot, token))
+		return gd_instance_fence_look(by_id, row, token);
 	return instance_held(row);
 }
 

@@ -13,7 +13,7 @@
 #include "utils/uuid.h"
 
 #include "compat.h"
-#include "engine/cursor.h"
+#include "place.h"
 #include "shmem/stats.h"
 #include "table.h"
 
@@ -29,6 +29,8 @@ typedef enum GdFence
 extern GdFence gd_instance_fence(GdScan *by_id, GdRow *row, const pg_uuid_t *token,
 								 bool wait);
 extern GdFence gd_instance_fence_look(GdScan *by_id, GdRow *row, const pg_uuid_t *token);
+extern GdFence gd_instance_fence_at(GdScan *by_id, GdRow *row, const pg_uuid_t *token,
+									const ItemPointerData *tid);
 extern bool gd_instance_find(GdScan *by_id, int64 id);
 extern GdLockResult gd_instance_lock(GdScan *by_id, GdRow *row, int64 id, bool wait);
 extern bool gd_instance_find_key(GdTable *instances, const text *key, int64 *id,

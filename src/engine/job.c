@@ -121,6 +121,7 @@ gd_job_finish(GdRow *row, GdJob *job)
 	job->nulls[JOB_SIGNALS] = false;
 	job->nulls[JOB_CHILDREN] = false;
 	job->place = gd_instance_place(row);
+	job->tid = row->tid;
 	job->plain = GD_IS_NULL(row, INST_CONCURRENCY_KEY) && GD_IS_NULL(row, INST_RATE_LIMIT);
 }
 

@@ -10,7 +10,7 @@
 #include "utils/jsonb.h"
 #include "utils/tuplestore.h"
 
-#include "engine/cursor.h"
+#include "place.h"
 #include "engine/inbox.h"
 #include "table.h"
 
@@ -36,6 +36,7 @@ typedef struct GdJob
 	bool		nulls[JOB_NCOLUMNS];
 	GdPlace		place;			/* that it had in its queue */
 	bool		plain;			/* claimed without a key or a limit */
+	ItemPointerData tid;		/* of the claimed row */
 } GdJob;
 
 /* What loads the inboxes and children of the jobs of one call. */

@@ -11,7 +11,7 @@
 #include "datatype/timestamp.h"
 #include "utils/hsearch.h"
 
-#include "engine/cursor.h"
+#include "place.h"
 #include "limiter/limiter.h"
 #include "limiter/policy.h"
 #include "names.h"

@@ -28,7 +28,6 @@
 #include "clock.h"
 #include "engine/admit.h"
 #include "engine/blocked.h"
-#include "engine/cursor.h"
 #include "engine/effects.h"
 #include "engine/instance.h"
 #include "engine/pick.h"
@@ -37,6 +36,7 @@
 #include "events.h"
 #include "names.h"
 #include "shmem/stats.h"
+#include "shmem/cursors.h"
 #include "shmem/executors.h"
 #include "shmem/wake.h"
 #include "token.h"
@@ -60,6 +60,7 @@ typedef struct Pick
 	GdTable    *instances;
 	GdRow	   *row;			/* the candidate */
 	GdAdmission admission;
+	GdCursor	cursor;
 	GdJobLoader loader;
 	GdJob	   *jobs;
 	int			njobs;
@@ -212,9 +213,9 @@ pick_wants(const Pick *pick, GdRow *row)
 
 /*
  * pick_candidate: claim, block or pass over the row that a scan stands on and
- * that is loaded.
+ * that is loaded; true if it was claimed or blocked.
  */
-static void
+static bool
 pick_candidate(Pick *pick, TupleTableSlot *slot)
 {
 	GdHold		hold = gd_slot_hold(slot);
@@ -223,28 +224,28 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 	bool		locked;
 
 	if (hold == GD_HOLD_OTHER)
-		return;
+		return false;
 	/* Most rows have no keys and are held by nobody: spare them the lock. */
 	if (hold == GD_HOLD_NONE && gd_admit_free(pick->row) &&
 		pick_claim(pick, pick->row, GD_NO_SHARD, false))
-		return;
+		return true;
 
 	if (gd_admit_busy(&pick->admission, pick->row))
 	{
 		pick->contended++;
-		return;
+		return false;
 	}
 	/* Nor does one need it that is only held ready for its limits to decide. */
 	locked = hold != GD_HOLD_NONE || gd_admit_free(pick->row) ||
 		!gd_admit_unlocked(&pick->admission, pick->row);
 	if (locked && gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
-		return;
+		return false;
 	while ((result = gd_admit(&pick->admission, pick->row, locked,
 							  pick->request->batch - pick->njobs, &refusal)) == GD_DECIDE)
 	{
 		pick_decide(pick);
 		if (!pick_wants_more(pick))
-			return;
+			return false;
 	}
 	if (result == GD_READY)
 		pick->row = gd_row_create(pick->instances);
@@ -260,7 +261,11 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 		pick->contended++;
 	if ((result == GD_REFUSE || result == GD_ADMIT_HEAD) &&
 		(locked || gd_row_lock(pick->row, &slot->tts_tid, false) == GD_LOCKED))
+	{
 		pick_block(pick, pick->row, refusal.blocked_on, refusal.refill_at);
+		return true;
+	}
+	return result == GD_ADMIT;
 }
 
 /*
@@ -277,6 +282,18 @@ pick_next(GdScan *scan, int64 *blocks)
 }
 
 /*
+ * pick_walked: a walk is through with a priority.  place: the first row that
+ * it left, or the last one; worn: many pages were read before its first row.
+ */
+static void
+pick_walked(Pick *pick, const GdPlace *place, bool from_head, bool worn, TimestampTz since)
+{
+	if (!pick->request->any_time)
+		gd_cursor_walked(&pick->cursor, place, from_head, worn,
+						 from_head ? GetCurrentTimestamp() - since : 0, pick->now);
+}
+
+/*
  * pick_walk: claim from where the scan was started until the batch is full.
  * Returns the priority whose next row is not due yet, or NO_PRIORITY when the
  * walk came to its end.
@@ -284,11 +301,12 @@ pick_next(GdScan *scan, int64 *blocks)
 static int
 pick_walk(Pick *pick, GdScan *scan, bool from_head)
 {
-	const text *queue = pick->request->queue;
+	TimestampTz since = GetCurrentTimestamp();
 	int64		blocks = 0;
-	int			passed = pick->admission.limits.passed;
 	int			result = NO_PRIORITY;
-	bool		any = false;
+	bool		any = false;	/* of this priority */
+	bool		left = false;	/* one of it was not claimed */
+	bool		worn = false;
 	GdPlace		place = {0};
 
 	while (pick_wants_more(pick) && pick_next(scan, &blocks))
@@ -297,6 +315,11 @@ pick_walk(Pick *pick, GdScan *scan, bool from_head)
 
 		gd_row_load(pick->row, scan->slot);
 		next = gd_instance_place(pick->row);
+		if (any && next.priority != place.priority)
+		{
+			pick_walked(pick, &place, from_head, worn, since);
+			any = left = worn = false;
+		}
 		if (next.eligible_at > pick->now && !pick->request->any_time)
 		{
 			if (pick->request->next_due)
@@ -305,35 +328,38 @@ pick_walk(Pick *pick, GdScan *scan, bool from_head)
 			break;
 		}
 		CHECK_FOR_INTERRUPTS();
-		if (!pick_wants(pick, pick->row))
-			continue;
-		place = next;
-		if (!any && from_head && blocks > LONG_WALK_BLOCKS)
-			gd_cursor_set(queue, pick->now, &place);
+		worn |= !any && blocks > LONG_WALK_BLOCKS;
+		if (!left)
+			place = next;
 		any = true;
-		pick_candidate(pick, scan->slot);
+		/* Those that are held ready count as left: they come first again. */
+		if (pick_wants(pick, pick->row) && pick_candidate(pick, scan->slot))
+			gd_cursor_claimed(&pick->cursor, &next);
+		else
+			left = true;
 		/* Those that are held ready may fill the batch. */
 		if (pick->admission.limits.nready >= pick->request->batch - pick->njobs)
 			pick_decide(pick);
+		blocks = 0;
 	}
 	pick_decide(pick);
-	/* Who was left alone comes first the next time, too. */
-	if (any && pick->admission.limits.passed == passed)
-		gd_cursor_advance(queue, &place);
+	if (any)
+		pick_walked(pick, &place, from_head, worn, since);
 	return result;
 }
 
 /*
- * pick_priorities: walk the queue from a priority on, each as far as its rows
- * are due.
+ * pick_priorities: walk the queue from a priority on up to another, each as far
+ * as its rows are due.
  */
 static void
-pick_priorities(Pick *pick, GdScan *scan, int priority)
+pick_priorities(Pick *pick, GdScan *scan, int priority, int last)
 {
-	while (priority <= PG_INT16_MAX && pick_wants_more(pick))
+	while (priority <= last && pick_wants_more(pick))
 	{
 		gd_scan_text(scan, 1, pick->request->queue);
 		gd_scan_key(scan, 2, BTGreaterEqualStrategyNumber, F_INT2GE, Int16GetDatum(priority));
+		gd_scan_key(scan, 2, BTLessEqualStrategyNumber, F_INT2LE, Int16GetDatum(last));
 		gd_scan_start(scan);
 		priority = pick_walk(pick, scan, true);
 		if (priority == NO_PRIORITY)
@@ -343,41 +369,60 @@ pick_priorities(Pick *pick, GdScan *scan, int priority)
 }
 
 /*
- * pick_scan: walk the queue until the batch is full, from the place that the
- * session remembers if there is one, and from the head where that does not
- * fill it.
+ * pick_worn: walk a worn priority from a place on.
+ */
+static void
+pick_worn(Pick *pick, GdScan *scan, const GdPlace *place)
+{
+	static const RegProcedure compare[] = {F_BTINT2CMP, F_TIMESTAMPTZ_CMP, F_BTINT8CMP};
+	Datum		values[lengthof(compare)];
+
+	values[0] = Int16GetDatum(place->priority);
+	values[1] = TimestampTzGetDatum(place->eligible_at);
+	values[2] = Int64GetDatum(place->id);
+	gd_scan_text(scan, 1, pick->request->queue);
+	gd_scan_key_row(scan, 2, lengthof(compare), compare, values);
+	gd_scan_key(scan, 2, BTLessEqualStrategyNumber, F_INT2LE, Int16GetDatum(place->priority));
+	gd_scan_start(scan);
+	(void) pick_walk(pick, scan, place->eligible_at == DT_NOBEGIN);
+}
+
+/*
+ * pick_scan: walk the queue until the batch is full, worn priorities from the
+ * place where their rows begin (shmem/cursors.c), the others from their head.
  */
 static void
 pick_scan(Pick *pick)
 {
+	int			priority = PG_INT16_MIN;
+	bool		skipped = false;	/* did it start behind a head? */
 	GdScan		scan;
 	GdPlace		place;
 
+	gd_cursor_begin(pick->request->queue, &pick->cursor);
 	gd_scan_begin(&scan, pick->instances, GD_INSTANCES_PICK);
 	gd_job_loader_refresh(&pick->loader);
-	if (gd_cursor_get(pick->request->queue, pick->now, &place))
+	while (pick_wants_more(pick) && !pick->request->any_time &&
+		   gd_cursor_next(&pick->cursor, priority, pick->now, &place))
 	{
-		static const RegProcedure compare[] = {F_BTINT2CMP, F_TIMESTAMPTZ_CMP, F_BTINT8CMP};
-		Datum		values[lengthof(compare)];
-		int			priority;
-
-		values[0] = Int16GetDatum(place.priority);
-		values[1] = TimestampTzGetDatum(place.eligible_at);
-		values[2] = Int64GetDatum(place.id);
-		gd_scan_text(&scan, 1, pick->request->queue);
-		gd_scan_key_row(&scan, 2, lengthof(compare), compare, values);
-		gd_scan_start(&scan);
-		priority = pick_walk(pick, &scan, false);
-		if (priority != NO_PRIORITY)
-			pick_priorities(pick, &scan, priority + 1);
+		/* What was told by now is to be seen. */
+		gd_scan_refresh(&scan);
+		gd_job_loader_refresh(&pick->loader);
+		if (place.priority > priority)
+			pick_priorities(pick, &scan, priority, place.priority - 1);
 		if (pick_wants_more(pick))
-		{
-			gd_table_flush();
-			gd_scan_refresh(&scan);
-			gd_job_loader_refresh(&pick->loader);
-		}
+			pick_worn(pick, &scan, &place);
+		skipped |= place.eligible_at != DT_NOBEGIN;
+		priority = place.priority + 1;
 	}
-	pick_priorities(pick, &scan, PG_INT16_MIN);
+	pick_priorities(pick, &scan, priority, PG_INT16_MAX);
+	if (skipped && !gd_cursors_hear_all() && pick_wants_more(pick))
+	{
+		gd_table_flush();
+		gd_scan_refresh(&scan);
+		gd_job_loader_refresh(&pick->loader);
+		pick_priorities(pick, &scan, PG_INT16_MIN, PG_INT16_MAX);
+	}
 	gd_scan_end(&scan);
 }
 

@@ -74,9 +74,11 @@ take_put(Take *take, const GdJob *job)
  * not handed out, but released by the scheduler.
  */
 static void
-take_claim(Take *take, GdScan *by_id, GdRow *row, GdJobLoader *loader, const pg_uuid_t *token)
+take_claim(Take *take, GdScan *by_id, GdRow *row, GdJobLoader *loader,
+		   const GdTaken *taken)
 {
-	GdFence		fence = gd_instance_fence_look(by_id, row, token);
+	const pg_uuid_t *token = &taken->token;
+	GdFence		fence = gd_instance_fence_at(by_id, row, token, &taken->tid);
 	GdJob		job;
 
 	if (fence == GD_FENCE_STALE)
@@ -103,7 +105,7 @@ static void
 take_buffered(Take *take)
 {
 	int			batch = take->request->batch;
-	pg_uuid_t  *tokens = palloc(sizeof(pg_uuid_t) * Min(batch, gd_dispatch_buffer));
+	GdTaken    *taken = palloc(sizeof(GdTaken) * Min(batch, gd_dispatch_buffer));
 	int			n = 0;
 	GdTable    *instances;
 	GdRow	   *row;
@@ -111,7 +113,7 @@ take_buffered(Take *take)
 	GdJobLoader loader;
 
 	while (n < Min(batch, gd_dispatch_buffer) &&
-		   gd_dispatched_take(take->key, take->request->worker, take->now, &tokens[n]))
+		   gd_dispatched_take(take->key, take->request->worker, take->now, &taken[n]))
 		n++;
 	if (n > 0)
 	{
@@ -121,13 +123,13 @@ take_buffered(Take *take)
 		gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
 		gd_job_loader_begin(&loader, instances);
 		for (int i = 0; i < n; i++)
-			take_claim(take, &by_id, row, &loader, &tokens[i]);
+			take_claim(take, &by_id, row, &loader, &taken[i]);
 		gd_job_loader_end(&loader);
 		gd_scan_end(&by_id);
 		gd_row_free(row);
 		gd_table_close(instances);
 	}
-	pfree(tokens);
+	pfree(taken);
 }
 
 /*

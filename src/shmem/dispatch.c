@@ -49,6 +49,7 @@ typedef struct Claim
 {
 	dlist_node	link;			/* in its feed's list of its state */
 	pg_uuid_t	token;
+	ItemPointerData tid;		/* of its row when it was claimed or renewed */
 	int			next;			/* with the same bucket, or free */
 	int			feed;
 	GdDispatchState state;
@@ -436,7 +437,7 @@ gd_dispatch_has(GdWakeKey key)
  * this session; false if there is none.
  */
 bool
-gd_dispatch_take(GdWakeKey key, const text *worker, TimestampTz now, pg_uuid_t *token)
+gd_dispatch_take(GdWakeKey key, const text *worker, TimestampTz now, GdTaken *taken)
 {
 	Feed	   *feed;
 	Claim	   *claim = NULL;
@@ -448,7 +449,8 @@ gd_dispatch_take(GdWakeKey key, const text *worker, TimestampTz now, pg_uuid_t *
 		claim = dlist_head_element(Claim, link, &feed->claims[GD_DISPATCH_BUFFERED]);
 		claim_set_state(claim, GD_DISPATCH_TAKEN, now);
 		claim_set_holder(claim, worker);
-		*token = claim->token;
+		taken->token = claim->token;
+		taken->tid = claim->tid;
 	}
 	SpinLockRelease(&shared->lock);
 	return claim != NULL;
@@ -765,19 +767,20 @@ gd_feed_filled(const GdFeed *copy)
  * room.
  */
 bool
-gd_dispatch_add(int slot, const pg_uuid_t *token, const GdPlace *place, TimestampTz now)
+gd_dispatch_add(int slot, const GdTaken *made, const GdPlace *place, TimestampTz now)
 {
 	Feed	   *feed = &shared->feeds[slot];
 	Claim	   *claim;
 
 	SpinLockAcquire(&shared->lock);
-	claim = feed->open ? claim_new(feed, token) : NULL;
+	claim = feed->open ? claim_new(feed, &made->token) : NULL;
 	if (claim)
 	{
 		dlist_head *list = &feed->claims[GD_DISPATCH_BUFFERED];
 		dlist_node *before = dlist_is_empty(list) ? NULL : dlist_tail_node(list);
 
 		claim->place = *place;
+		claim->tid = made->tid;
 		claim_set_state(claim, GD_DISPATCH_BUFFERED, now);
 		for (int i = 0; i < SORT_MAX && before; i++)
 		{
@@ -858,16 +861,20 @@ gd_dispatch_list(GdDispatchState state, int slot, TimestampTz before, pg_uuid_t 
 
 /*
  * gd_dispatch_renew: a claim, in whatever state, was found to hold, or given
- * a new lease.
+ * a new lease; then its row is at tid, else NULL.
  */
 void
-gd_dispatch_renew(const pg_uuid_t *token, TimestampTz now)
+gd_dispatch_renew(const pg_uuid_t *token, const ItemPointerData *tid, TimestampTz now)
 {
 	Claim	   *claim;
 
 	SpinLockAcquire(&shared->lock);
 	claim = claim_find(token);
 	if (claim)
+	{
 		claim->renewed = now;
+		if (tid)
+			claim->tid = *tid;
+	}
 	SpinLockRelease(&shared->lock);
 }

@@ -8,9 +8,10 @@
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
+#include "storage/itemptr.h"
 #include "utils/uuid.h"
 
-#include "engine/cursor.h"
+#include "place.h"
 #include "names.h"
 #include "shmem/wake.h"
 
@@ -31,6 +32,14 @@ typedef struct GdHolder
 	int			worker_len;
 	char		worker[GD_NAME_MAX];
 } GdHolder;
+
+/* A claim that is taken. */
+typedef struct GdTaken
+{
+	pg_uuid_t	token;
+	ItemPointerData tid;		/* where its row was when it was claimed or
+								 * renewed */
+} GdTaken;
 
 /* A claim as gd_dispatch_read tells of it. */
 typedef struct GdDispatched
@@ -83,7 +92,7 @@ extern void gd_feed_poke(GdWakeKey key);
 extern bool gd_dispatch_any(void);
 extern bool gd_dispatch_has(GdWakeKey key);
 extern bool gd_dispatch_take(GdWakeKey key, const text *worker, TimestampTz now,
-							 pg_uuid_t *token);
+							 GdTaken *taken);
 extern void gd_feed_taken(GdWakeKey key, TimestampTz now);
 extern bool gd_dispatch_recall(const pg_uuid_t *token, TimestampTz now);
 extern bool gd_dispatch_register(GdWakeKey key, const pg_uuid_t *token, const text *worker,
@@ -100,12 +109,13 @@ extern bool gd_feed_set(const text *queue, const GdFeedSettings *settings);
 extern void gd_feeds_settle_end(void);
 extern bool gd_feeds_next(int *slot, GdFeed *feed);
 extern void gd_feed_filled(const GdFeed *feed);
-extern bool gd_dispatch_add(int slot, const pg_uuid_t *token, const GdPlace *place,
+extern bool gd_dispatch_add(int slot, const GdTaken *claim, const GdPlace *place,
 							TimestampTz now);
 extern int	gd_dispatch_room(void);
 extern int	gd_dispatch_spend_all(int slot);
 extern int	gd_dispatch_list(GdDispatchState state, int slot, TimestampTz before,
 							 pg_uuid_t *tokens, int max);
-extern void gd_dispatch_renew(const pg_uuid_t *token, TimestampTz now);
+extern void gd_dispatch_renew(const pg_uuid_t *token, const ItemPointerData *tid,
+							  TimestampTz now);
 
 #endif							/* GEN_DURABLE_DISPATCH_H */

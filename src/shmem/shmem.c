@@ -17,6 +17,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
+#include "shmem/cursors.h"
 #include "shmem/databases.h"
 #include "shmem/dispatch.h"
 #include "shmem/limit_counts.h"
@@ -38,6 +39,7 @@ typedef struct ShmemPart
 
 static const ShmemPart parts[] = {
 	{"gen_durable wake-ups", gd_wake_size, gd_wake_attach},
+	{"gen_durable cursors", gd_cursors_size, gd_cursors_attach},
 	{"gen_durable databases", gd_databases_size, gd_databases_attach},
 	{"gen_durable executors", gd_executors_size, gd_executors_attach},
 	{"gen_durable timers", gd_timers_size, gd_timers_attach},

@@ -37,6 +37,26 @@ END $$;
 -- Processor time of this session in microseconds: unlike the wall's, it is not stretched by what else the machine does.
 CREATE FUNCTION bench.cpu_clock() RETURNS float8 LANGUAGE c VOLATILE AS 'gen_durable_cpu_clock', 'cpu_clock';
 
+-- Microseconds a row of claims by a function, each in a transaction of its own, whose steps go on to the end of the queue.
+CREATE PROCEDURE bench.claim_cost_by(function text, batch int, rounds int, INOUT us float8 DEFAULT NULL) LANGUAGE plpgsql AS $$
+DECLARE
+  costs float8[] := '{}';
+  tokens uuid[];
+  since float8;
+BEGIN
+  FOR i IN -4 .. rounds LOOP
+    since := bench.cpu_clock();
+    EXECUTE format('SELECT array_agg(token) FROM gen_durable.%I(''bench'', ''w'', %s)', function, batch) INTO tokens;
+    COMMIT;
+    IF i > 0 THEN                       -- the first rounds only warm the caches
+      costs := costs || (bench.cpu_clock() - since) / cardinality(tokens);
+    END IF;
+    PERFORM gen_durable.complete(t, '{"outcome": "next", "step": "a"}') FROM unnest(tokens) t;
+    COMMIT;
+  END LOOP;
+  SELECT avg(c) INTO us FROM unnest(costs) c;
+END $$;
+
 -- Microseconds a row of picks that are taken back, so that each finds the same state.
 CREATE PROCEDURE bench.claim_cost(batch int, rounds int, INOUT us float8 DEFAULT NULL) LANGUAGE plpgsql AS $$
 DECLARE
