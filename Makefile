@@ -84,6 +84,8 @@ OBJS = \
 	src/limiter/functions.o \
 	src/limiter/limiter.o \
 	src/limiter/policy.o \
+	src/limiter/redis/url.o \
+	src/limiter/remote.o \
 	src/limiter/table_admit.o \
 	src/limiter/table_reconcile.o \
 	src/run_store/claim.o \
@@ -104,6 +106,7 @@ OBJS = \
 	src/shmem/limit_counts.o \
 	src/shmem/executor_news.o \
 	src/shmem/executors.o \
+	src/shmem/returns.o \
 	src/shmem/shmem.o \
 	src/shmem/stats.o \
 	src/shmem/waiters.o \
@@ -136,12 +139,49 @@ include $(PGXS)
 gen_durable--$(EXTVERSION).sql: $(foreach part,$(SQL_PARTS),$(srcdir)/src/sql/$(part).sql)
 	cat $^ > $@
 
+# The module for limits in Redis, where hiredis is installed; with_redis=no leaves it out.
+HASH := \#
+has_header = $(shell echo '$(HASH)include <$(1)>' | $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
+with_redis := $(call has_header,hiredis/hiredis.h)
+REDIS_LIBS = -lhiredis $(if $(call has_header,hiredis/hiredis_ssl.h),-lhiredis_ssl -lssl -lcrypto)
+REDIS_OBJS = src/limiter/redis/connection.o src/limiter/redis/module.o src/limiter/redis/scripts.o
+REDIS_MODULE = gen_durable_redis$(DLSUFFIX)
+LUA_TEXT = src/limiter/redis/lua_text.h
+LUA_SCRIPTS = common admit look renew credit
+
+# Each script as a string for C.
+$(LUA_TEXT): $(LUA_SCRIPTS:%=$(srcdir)/src/limiter/redis/%.lua) | $(CURDIR)/src/limiter/redis/
+	for script in $(LUA_SCRIPTS); do \
+	  echo "#define lua_$$script \\"; \
+	  sed 's/\\/&&/g; s/"/\\"/g; s/^/"/; s/$$/\\n" \\/' $(srcdir)/src/limiter/redis/$$script.lua; echo; \
+	done >$@
+
+src/limiter/redis/scripts.o: $(LUA_TEXT)
+src/limiter/redis/scripts.o: override CPPFLAGS += -Isrc/limiter/redis
+
+$(REDIS_MODULE): $(REDIS_OBJS)
+	$(CC) $(CFLAGS) -shared -o $@ $(REDIS_OBJS) $(LDFLAGS) $(LDFLAGS_SL) $(REDIS_LIBS)
+
+.PHONY: install-redis uninstall-redis
+install-redis: $(REDIS_MODULE)
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
+	$(INSTALL_SHLIB) $(REDIS_MODULE) '$(DESTDIR)$(pkglibdir)/$(REDIS_MODULE)'
+uninstall-redis:
+	rm -f '$(DESTDIR)$(pkglibdir)/$(REDIS_MODULE)'
+
+ifeq ($(with_redis),yes)
+all: $(REDIS_MODULE)
+install: install-redis
+endif
+uninstall: uninstall-redis
+EXTRA_CLEAN += $(REDIS_MODULE) $(REDIS_OBJS) $(LUA_TEXT)
+
 # Every object depends on every header: the tree is small and a stale object is worse than a rebuild.
-$(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)
+$(OBJS) $(REDIS_OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h $(srcdir)/src/*/*/*.h)
 
 # A build outside the tree has no folders yet.
 OBJ_DIRS = $(addprefix $(CURDIR)/,$(sort $(dir $(OBJS))))
-$(OBJS): | $(OBJ_DIRS)
+$(OBJS) $(REDIS_OBJS): | $(OBJ_DIRS)
 $(OBJ_DIRS):
 	mkdir -p $@
 

@@ -159,7 +159,7 @@ static const ColumnShape column_shapes[GD_NTABLES][GD_MAX_COLUMNS] = {
 		[INST_QUEUE] = {TEXTOID, true},
 		[INST_PRIORITY] = {INT2OID, true},
 		[INST_CONCURRENCY_KEY] = {TEXTOID},
-		[INST_CONCURRENCY_SHARD] = {INT2OID},
+		[INST_CONCURRENCY_SHARD] = {INT4OID},
 		[INST_ELIGIBLE_AT] = {TIMESTAMPTZOID, true},
 		[INST_ATTEMPT] = {INT4OID, true},
 		[INST_CRASHES] = {INT4OID, true},
@@ -248,7 +248,7 @@ static const ColumnShape column_shapes[GD_NTABLES][GD_MAX_COLUMNS] = {
 	[GD_HOLDERS] = {
 		[HOLDER_ID] = {INT8OID, true},
 		[HOLDER_KEY] = {TEXTOID, true},
-		[HOLDER_SHARD] = {INT2OID, true},
+		[HOLDER_SHARD] = {INT4OID, true},
 		[HOLDER_HELD_FOR] = {INT8OID, true},
 		[HOLDER_EXPIRES_AT] = {TIMESTAMPTZOID, true},
 	},

@@ -18,6 +18,7 @@
 #include "engine/effects.h"
 #include "engine/runners.h"
 #include "guc.h"
+#include "limiter/remote.h"
 #include "run_store/scope.h"
 #include "shmem/executors.h"
 #include "shmem/shmem.h"
@@ -46,4 +47,5 @@ _PG_init(void)
 	gd_wake_init();
 	gd_executors_init();
 	gd_bgw_init();
+	gd_remote_init();
 }

@@ -10,6 +10,7 @@
 #include "utils/guc.h"
 
 #include "guc.h"
+#include "limiter/redis/url.h"
 
 #define SECONDS_PER_DAY 86400
 
@@ -28,6 +29,7 @@ int			gd_gc_interval = 60000;
 int			gd_gc_retention = SECONDS_PER_DAY;
 int			gd_job_rows = 1000;
 int			gd_lease_ttl = 60000;
+int			gd_limiter_kind = GD_LIMITER_TABLE;
 bool		gd_log_events = false;
 int			gd_max_databases = 64;
 int			gd_max_executors = 16;
@@ -37,6 +39,9 @@ int			gd_min_demand = 1;
 int			gd_poll_interval = 1000;
 int			gd_prefetch = 0;
 int			gd_reaper_interval = 30000;
+int			gd_redis_lease = 30000;
+int			gd_redis_timeout = 250;
+char	   *gd_redis_url = NULL;
 int			gd_stats_interval = 600000;
 int			gd_vacuum_churn = 10;
 
@@ -45,6 +50,27 @@ static const struct config_enum_entry claim_scopes[] = {
 	{"session", GD_CLAIM_SESSION, false},
 	{NULL, 0, false}
 };
+
+static const struct config_enum_entry limiter_kinds[] = {
+	{"table", GD_LIMITER_TABLE, false},
+	{"redis", GD_LIMITER_REDIS, false},
+	{NULL, 0, false}
+};
+
+static bool
+redis_url_check(char **url, void **extra, GucSource source)
+{
+	GdRedisTarget target;
+	const char *wrong;
+
+	if (*url == NULL || **url == '\0')
+		return true;
+	wrong = gd_redis_url_read(*url, &target);
+	explicit_bzero(&target, sizeof(target));
+	if (wrong)
+		GUC_check_errdetail("%s", wrong);
+	return wrong == NULL;
+}
 
 void
 gd_guc_init(void)
@@ -125,6 +151,13 @@ gd_guc_init(void)
 							NULL,
 							&gd_lease_ttl, 60000, 1, INT_MAX,
 							PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	/* Sessions that would count in different places would admit too much. */
+	DefineCustomEnumVariable("gen_durable.limiter",
+							 "Where rate limits and gates are counted: in tables, or in a Redis server.",
+							 NULL,
+							 &gd_limiter_kind, GD_LIMITER_TABLE, limiter_kinds,
+							 process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP,
+							 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("gen_durable.log_events",
 							 "Writes each event of the engine to the server's log.",
 							 NULL,
@@ -173,6 +206,21 @@ gd_guc_init(void)
 							"It wakes by itself when a lease or an await ends.",
 							&gd_reaper_interval, 30000, 100, INT_MAX,
 							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.redis_lease",
+							"How long Redis keeps a slot for a database that does not renew it.",
+							"The same in all databases that share limits.",
+							&gd_redis_lease, 30000, 1000, 86400000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.redis_timeout",
+							"How long one exchange with Redis may take.",
+							NULL,
+							&gd_redis_timeout, 250, 1, 60000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomStringVariable("gen_durable.redis_url",
+							   "The Redis server that counts limits: redis://[[user]:password@]host[:port][/database], or unix:///path.",
+							   NULL,
+							   &gd_redis_url, "",
+							   PGC_SIGHUP, GUC_SUPERUSER_ONLY, redis_url_check, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.stats_interval",
 							"How often the maintainer counts all instances, to set the statistics right.",
 							"A long count is made more seldom; -1: only when the maintainer starts.",

@@ -17,6 +17,13 @@ typedef enum GdClaimScope
 	GD_CLAIM_SESSION			/* no longer than the session that made it */
 } GdClaimScope;
 
+/* Where limits are counted. */
+typedef enum GdLimiterKind
+{
+	GD_LIMITER_TABLE,
+	GD_LIMITER_REDIS
+} GdLimiterKind;
+
 extern int	gd_claim_scope;		/* a GdClaimScope */
 extern double gd_clock_offset;	/* milliseconds added to the clock */
 extern int	gd_commit_group;	/* steps */
@@ -32,6 +39,7 @@ extern int	gd_gc_interval;		/* milliseconds */
 extern int	gd_gc_retention;	/* seconds */
 extern int	gd_job_rows;		/* rows */
 extern int	gd_lease_ttl;		/* milliseconds */
+extern int	gd_limiter_kind;	/* a GdLimiterKind; fixed at server start */
 extern bool gd_log_events;
 extern int	gd_max_databases;	/* slots; fixed at server start */
 extern int	gd_max_executors;	/* processes; fixed at server start */
@@ -41,6 +49,9 @@ extern int	gd_min_demand;		/* claims */
 extern int	gd_poll_interval;	/* milliseconds */
 extern int	gd_prefetch;		/* claims */
 extern int	gd_reaper_interval; /* milliseconds */
+extern int	gd_redis_lease;		/* milliseconds */
+extern int	gd_redis_timeout;	/* milliseconds */
+extern char *gd_redis_url;
 extern int	gd_stats_interval;	/* milliseconds, or -1 */
 extern int	gd_vacuum_churn;	/* dead for each live row; 0: never */
 

@@ -26,14 +26,15 @@ packages_of() {
   local v=$PG_MAJOR
   case $1 in
     server)
-      echo make gcc libc6-dev
+      echo make gcc libc6-dev libhiredis-dev
       [ -n "$PG_CHOSEN" ] || echo "postgresql-$v" "postgresql-server-dev-$v"
       ;;
     pgtap)
       [ -n "$PG_CHOSEN" ] || echo "postgresql-$v-pgtap"
       echo libtap-parser-sourcehandler-pgtap-perl
       ;;
-    tap) echo perl libipc-run-perl pgbouncer ;;
+    # The server's program is in redis-tools, too; its own package would start a service.
+    tap) echo perl libipc-run-perl pgbouncer redis-tools ;;
     clients) echo perl python3-psycopg ;;
     docs) echo python3-minimal python3-psycopg ;;
     traceability) echo python3-minimal ;;
@@ -45,6 +46,8 @@ present() {
   case $1 in
     gcc | make | perl | shellcheck) command -v "$1" >/dev/null ;;
     libc6-dev) [ -e /usr/include/stdio.h ] ;;
+    libhiredis-dev) [ -e /usr/include/hiredis/hiredis.h ] || [ -e /usr/local/include/hiredis/hiredis.h ] ;;
+    redis-tools) command -v redis-cli >/dev/null && { command -v redis-server || command -v redis-check-rdb; } >/dev/null ;;
     postgresql-server-dev-*) [ -e "/usr/lib/postgresql/$PG_MAJOR/lib/pgxs/src/makefiles/pgxs.mk" ] && [ -e "/usr/include/postgresql/$PG_MAJOR/server/postgres.h" ] ;;
     postgresql-*-pgtap) [ -e "/usr/share/postgresql/$PG_MAJOR/extension/pgtap.control" ] ;;
     postgresql-*) [ -x "/usr/lib/postgresql/$PG_MAJOR/bin/postgres" ] && [ -x "/usr/lib/postgresql/$PG_MAJOR/bin/psql" ] ;;

@@ -27,6 +27,7 @@
 #include "guc.h"
 #include "limiter/holders.h"
 #include "limiter/limiter.h"
+#include "limiter/remote.h"
 #include "table.h"
 
 /* How much one pass does at most. */
@@ -83,6 +84,13 @@ static int64
 pass_holders(void *arg)
 {
 	return gd_holders_expire(PASS_ROWS);
+}
+
+static int64
+pass_remote(void *arg)
+{
+	gd_remote_renew(GetCurrentTimestamp());
+	return gd_remote_return(PASS_ROWS);
 }
 
 static int64
@@ -201,6 +209,7 @@ maintainer_work(TimestampTz now, int64 *done, bool *more)
 		{pass_reap, EVERY_TURN, &pass_rows},
 		{pass_timeouts, EVERY_TURN, &pass_rows},
 		{pass_holders, EVERY_TURN, &pass_rows},
+		{pass_remote, EVERY_TURN, &pass_rows},
 		{pass_blocked, EVERY_TURN, &pass_rows},
 		{pass_gc, WITH_GC, &gd_gc_batch},
 		{pass_limits, WITH_GC, NULL},
@@ -239,6 +248,7 @@ maintainer_wake_at(bool idle, int *retries)
 							 Min(maintainer_due(WITH_GC), maintainer_due(WITH_CENSUS)));
 	TimestampTz at = Min(next_due, latest + offset) - offset;
 
+	at = Min(at, gd_remote_due());
 	if (steps_run)
 		at = Min(at, now + VACUUM_LOOK_MS * MS);
 
@@ -267,6 +277,7 @@ gd_maintainer_main(Datum arg)
 
 	gd_work_begin(GD_MAINTAINER, arg, &launch);
 	before_shmem_exit(maintainer_leave, (Datum) 0);
+	gd_remote_attend();
 	for (;;)
 	{
 		uint32		requests = gd_database_requests(&launch);

@@ -386,14 +386,16 @@ admit_limited(GdAdmission *admission, GdRow *row, bool locked, AdmitLimits of, i
 
 /*
  * gd_admit_unlocked: can a row be asked for before it is locked?  Not where a
- * key of size one is: asking takes it.
+ * key of size one is: asking takes it.  Nor where limits are counted outside
+ * the database: there several picks would spend tokens on one row.
  */
 bool
 gd_admit_unlocked(GdAdmission *admission, GdRow *row)
 {
 	text	   *key = gd_instance_text(row, INST_CONCURRENCY_KEY);
 
-	return key == NULL || gd_limits_gate(&admission->limits, key) != NULL;
+	return !gd_limiter()->remote &&
+		(key == NULL || gd_limits_gate(&admission->limits, key) != NULL);
 }
 
 /*

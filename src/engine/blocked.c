@@ -26,11 +26,13 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
+#include "clock.h"
 #include "engine/blocked.h"
 #include "engine/due.h"
 #include "engine/effects.h"
 #include "engine/instance.h"
 #include "engine/queues.h"
+#include "guc.h"
 #include "limiter/arithmetic.h"
 #include "limiter/policy.h"
 #include "names.h"
@@ -255,7 +257,9 @@ promote_cost(GdTable *instances, TupleTableSlot *slot, GdLimitKind kind)
 static void
 promote_refill(GdRow *head, const GdPolicy *policy, double lacks, TimestampTz now)
 {
-	TimestampTz at = now + gd_refill_time(policy, lacks);
+	/* Who frees a slot that is counted elsewhere tells nobody here. */
+	TimestampTz at = now + (policy->kind == GD_RATE ? gd_refill_time(policy, lacks) :
+							gd_poll_interval * INT64CONST(1000));
 	ItemPointerData tid = head->tid;
 
 	if (!GD_IS_NULL(head, INST_REFILL_AT))
@@ -303,7 +307,7 @@ promote_covered(GdTable *instances, const text *mark, const text *queue,
 		if (cost > available || promoted == PROMOTE_MAX)
 		{
 			gd_row_load(row, scan.slot);
-			if (policy->kind == GD_RATE)
+			if (policy->kind == GD_RATE || gd_limiter()->remote)
 				promote_refill(row, policy, Max(cost - available, 0), now);
 			break;
 		}
@@ -361,7 +365,7 @@ blocked_promote_key(GdTable *instances, const text *mark, TimestampTz now)
 			continue;
 		if (policy == NULL)
 			promoted += promote_head(instances, mark, queue, head, now);
-		else if (kind == GD_RATE || available >= 1)
+		else if (kind == GD_RATE || available >= 1 || gd_limiter()->remote)
 			promoted += promote_covered(instances, mark, queue, policy, available, now);
 	}
 	gd_scan_end(&scan);
@@ -418,6 +422,8 @@ gd_blocked_of_policy(const char *kind, const text *name, int max_keys)
 	text	   *key;
 
 	gd_effect_promote(kind, name);
+	if (gd_limiter()->remote)
+		gd_due_at(gd_now());	/* only the maintainer can tell what is free */
 	for (int n = 0; n < max_keys; n++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -443,6 +449,8 @@ gd_blocked_resume(const text *queue, int max_keys)
 	GdLimitKind kind;
 	text	   *key;
 
+	if (gd_limiter()->remote)
+		gd_due_at(gd_now());
 	for (int n = 0; n < max_keys; n++)
 	{
 		CHECK_FOR_INTERRUPTS();

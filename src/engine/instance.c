@@ -403,7 +403,7 @@ instance_transition(GdRow *row, TimestampTz now, InstanceEffects *effects)
 
 			effects->freed_key = DatumGetTextPP(key);
 			effects->freed_slot = !no_slot;
-			effects->shard = no_slot ? 0 : DatumGetInt16(shard);
+			effects->shard = no_slot ? 0 : DatumGetInt32(shard);
 		}
 		gd_row_set_null(row, INST_LOCKED_BY);
 		gd_row_set_null(row, INST_LEASE_EXPIRES_AT);

@@ -194,6 +194,26 @@ gd_limit_fits(const GdLimitKey *key, GdRow *row)
 }
 
 /*
+ * gd_limit_refused: the limiter refuses a row that seemed to fit.
+ *
+ * Returns when to look at the limit again, if the row is the first of its
+ * queue to wait for it and nobody here will learn when it may go on; else
+ * DT_NOEND.
+ */
+TimestampTz
+gd_limit_refused(GdLimits *limits, GdLimitKey *key, GdRow *row)
+{
+	GdPlace		place = gd_instance_place(row);
+	bool		first = !key->waiting || gd_place_compare(&place, &key->next) < 0;
+
+	if (!gd_limiter()->remote || !first)
+		return DT_NOEND;
+	key->waiting = true;
+	key->next = place;
+	return limits->now;
+}
+
+/*
  * gd_limit_refuse: a row is refused by a key, and so are those that follow.
  *
  * Returns when there will be enough tokens for it, if it is the first of its
@@ -206,8 +226,10 @@ gd_limit_refuse(GdLimits *limits, GdLimitKey *key, GdRow *row)
 	TimestampTz at = DT_NOEND;
 
 	key->refused++;
-	if (key->kind == GD_RATE && key->policy && !isinf(key->available) &&
-		(!key->waiting || gd_place_compare(&place, &key->next) < 0))
+	if (key->policy && isinf(key->available))
+		at = gd_limit_refused(limits, key, row);
+	else if (key->kind == GD_RATE && key->policy &&
+			 (!key->waiting || gd_place_compare(&place, &key->next) < 0))
 		at = limits->now +
 			gd_refill_time(key->policy, key->used + limit_cost(key, row) - key->available);
 	if (!key->waiting || gd_place_compare(&place, &key->next) < 0)

@@ -73,6 +73,7 @@ extern GdLimitKey *gd_limits_rate(GdLimits *limits, const text *key);
 extern bool gd_limits_busy(GdLimits *limits, GdRow *row);
 extern bool gd_limit_fits(const GdLimitKey *key, GdRow *row);
 extern TimestampTz gd_limit_refuse(GdLimits *limits, GdLimitKey *key, GdRow *row);
+extern TimestampTz gd_limit_refused(GdLimits *limits, GdLimitKey *key, GdRow *row);
 extern void gd_limit_reserve(GdLimitKey *key, GdRow *row);
 extern void gd_limits_take(GdLimits *limits, GdRow *row, bool locked, GdLimitKey *gate,
 						   GdLimitKey *rate);

@@ -115,7 +115,7 @@ pick_claim(Pick *pick, GdRow *row, int shard, bool locked)
 	if (shard == GD_NO_SHARD)
 		gd_row_set_null(row, INST_CONCURRENCY_SHARD);
 	else
-		gd_row_set(row, INST_CONCURRENCY_SHARD, Int16GetDatum(shard));
+		gd_row_set(row, INST_CONCURRENCY_SHARD, Int32GetDatum(shard));
 	if (locked)
 		gd_instance_write(row, pick->now);
 	else if (!gd_instance_try_write(row, pick->now))
@@ -154,7 +154,8 @@ pick_refuse(Pick *pick, GdReady *ready)
 		gd_text_equal(gd_instance_text(ready->row, INST_BLOCKED_ON), mark))
 		return;
 	if (ready->locked || gd_row_lock(ready->row, &tid, false) == GD_LOCKED)
-		pick_block(pick, ready->row, mark, DT_NOEND);
+		pick_block(pick, ready->row, mark,
+				   gd_limit_refused(&pick->admission.limits, ready->refused_by, ready->row));
 }
 
 /*

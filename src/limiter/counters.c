@@ -179,7 +179,7 @@ gd_slots_held(const text *key, const GdPolicy *policy, Snapshot snapshot, int64 
 	gd_scan_start(&scan);
 	while (gd_scan_next(&scan))
 	{
-		int			shard = DatumGetInt16(gd_slot_datum(instances, scan.slot, INST_CONCURRENCY_SHARD));
+		int			shard = DatumGetInt32(gd_slot_datum(instances, scan.slot, INST_CONCURRENCY_SHARD));
 
 		if (shard >= 0 &&
 			gd_status_of(DatumGetObjectId(gd_slot_datum(instances, scan.slot, INST_STATUS))) == GD_EXECUTING)
@@ -194,7 +194,7 @@ gd_slots_held(const text *key, const GdPolicy *policy, Snapshot snapshot, int64 
 	gd_scan_start(&scan);
 	while (gd_scan_next(&scan))
 	{
-		int			shard = DatumGetInt16(gd_slot_datum(holders, scan.slot, HOLDER_SHARD));
+		int			shard = DatumGetInt32(gd_slot_datum(holders, scan.slot, HOLDER_SHARD));
 
 		if (shard >= 0)
 			held[shard % policy->shards]++;

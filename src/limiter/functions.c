@@ -149,7 +149,7 @@ holder_add(GdTable *holders, const GdEntry *entry, TimestampTz expires_at)
 
 	gd_row_set(row, HOLDER_ID, Int64GetDatum(id));
 	gd_row_set(row, HOLDER_KEY, PointerGetDatum(entry->gate));
-	gd_row_set(row, HOLDER_SHARD, Int16GetDatum(entry->shard));
+	gd_row_set(row, HOLDER_SHARD, Int32GetDatum(entry->shard));
 	gd_row_set(row, HOLDER_HELD_FOR, Int64GetDatum(entry->id));
 	gd_row_set(row, HOLDER_EXPIRES_AT, TimestampTzGetDatum(expires_at));
 	gd_row_insert(row);
@@ -339,7 +339,7 @@ holder_lock(GdScan *by_id, GdRow *row, const Slot *slot)
 	return gd_scan_next(by_id) &&
 		gd_row_lock(row, &by_id->slot->tts_tid, true) == GD_LOCKED &&
 		gd_text_equal(DatumGetTextPP(GD_VALUE(row, HOLDER_KEY)), slot->key) &&
-		DatumGetInt16(GD_VALUE(row, HOLDER_SHARD)) == slot->shard;
+		DatumGetInt32(GD_VALUE(row, HOLDER_SHARD)) == slot->shard;
 }
 
 static void
@@ -348,7 +348,7 @@ holder_end(GdRow *row)
 	text	   *key = DatumGetTextPP(GD_VALUE(row, HOLDER_KEY));
 
 	gd_row_delete(row);
-	gd_effect_credit(key, DatumGetInt16(GD_VALUE(row, HOLDER_SHARD)));
+	gd_effect_credit(key, DatumGetInt32(GD_VALUE(row, HOLDER_SHARD)));
 	gd_effect_promote(GD_BLOCK_CONC, key);
 }
 

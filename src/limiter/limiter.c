@@ -2,9 +2,8 @@
  * limiter.c
  *		Which limiter is used.
  *
- * The table backend is built in.  Others are modules named
- * gen_durable_<name>, which leave their struct of functions in the rendezvous
- * variable of their name when they are loaded.
+ * The table backend is built in.  What is outside the database is reached
+ * through remote.c, which loads the module that talks to it.
  */
 #include "postgres.h"
 
@@ -13,6 +12,7 @@
 #include "guc.h"
 #include "limiter/counters.h"
 #include "limiter/limiter.h"
+#include "limiter/remote.h"
 
 static void
 table_renew(const GdSlots *slots, int nslots, TimestampTz until)
@@ -36,5 +36,5 @@ const GdLimiter gd_table_limiter = {
 const GdLimiter *
 gd_limiter(void)
 {
-	return &gd_table_limiter;
+	return gd_limiter_kind == GD_LIMITER_REDIS ? &gd_remote_limiter : &gd_table_limiter;
 }

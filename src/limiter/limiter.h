@@ -90,6 +90,7 @@ typedef struct GdSlots
 typedef struct GdLimiter
 {
 	const char *name;
+	bool		remote;			/* its counters are outside the database */
 
 	/*
 	 * Decide a batch.  With spread, all counters of a key are looked at; else

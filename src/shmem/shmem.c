@@ -22,6 +22,7 @@
 #include "shmem/dispatch.h"
 #include "shmem/limit_counts.h"
 #include "shmem/executors.h"
+#include "shmem/returns.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
 #include "shmem/waiters.h"
@@ -48,6 +49,7 @@ static const ShmemPart parts[] = {
 	{"gen_durable waiters", gd_waiters_size, gd_waiters_attach},
 	{"gen_durable limits", gd_limit_counts_size, gd_limit_counts_attach},
 	{"gen_durable turns", gd_turn_size, gd_turn_attach},
+	{"gen_durable returns", gd_returns_size, gd_returns_attach},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;

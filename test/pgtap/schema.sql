@@ -38,7 +38,7 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.instances')$$, $$V
   ('queue', 'text', false, '''default''::text'),
   ('priority', 'smallint', false, '0'),
   ('concurrency_key', 'text', true, NULL),
-  ('concurrency_shard', 'smallint', true, NULL),
+  ('concurrency_shard', 'integer', true, NULL),
   ('eligible_at', 'timestamp with time zone', false, 'clock_timestamp()'),
   ('attempt', 'integer', false, '0'),
   ('crashes', 'integer', false, '0'),
@@ -120,7 +120,7 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.slot_credits')$$, 
 SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.slot_holders')$$, $$VALUES
   ('id', 'bigint', false, 'identity'),
   ('key', 'text', false, NULL),
-  ('shard', 'smallint', false, NULL),
+  ('shard', 'integer', false, NULL),
   ('held_for', 'bigint', false, NULL),
   ('expires_at', 'timestamp with time zone', false, NULL)$$, 'slot_holders has its columns');
 SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.runs')$$, $$VALUES
