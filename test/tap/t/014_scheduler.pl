@@ -55,7 +55,7 @@ sub left
 my $insert = sub { return "SELECT gen_durable.insert('a', queue => '$_[0]', schedule_in => '$_[1]', priority => " . ($_[2] || 0) . ')' };
 
 # Rows that are there before anybody waits, and rows that come while somebody does.
-$q->($insert->('w', '700 ms'));
+$q->($insert->('w', '4 s'));
 waiter($_, 'other,w') for 1 .. 4;
 left_count('a row that was there wakes one when it is due', 3);
 is($q->("SELECT count(*) FROM gen_durable.take('w', 'worker', 10)"), 1, 'it is due');
