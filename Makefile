@@ -143,7 +143,7 @@ gen_durable--$(EXTVERSION).sql: $(foreach part,$(SQL_PARTS),$(srcdir)/src/sql/$(
 HASH := \#
 has_header = $(shell echo '$(HASH)include <$(1)>' | $(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
 with_redis := $(call has_header,hiredis/hiredis.h)
-REDIS_LIBS = -lhiredis $(if $(call has_header,hiredis/hiredis_ssl.h),-lhiredis_ssl -lssl -lcrypto)
+REDIS_LIBS = -lhiredis $(if $(call has_header,hiredis/hiredis_ssl.h),-lhiredis_ssl)
 REDIS_OBJS = src/limiter/redis/connection.o src/limiter/redis/module.o src/limiter/redis/scripts.o
 REDIS_MODULE = gen_durable_redis$(DLSUFFIX)
 LUA_TEXT = src/limiter/redis/lua_text.h
