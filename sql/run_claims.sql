@@ -149,6 +149,10 @@ SELECT due(at => '2020-01-08'), run_abandon_claim('a', claim_of('a'), 1, '2020-0
 SELECT due(at => '2020-01-12'), run_abandon_claim('a', claim_of('a'), 1, '2020-01-12', 1, true, '1 day', '5 days', now => '2020-01-12'), op('a');
 UPDATE runs SET claim_abandons = 2147483647;
 SELECT due(at => '2020-01-17'), run_abandon_claim('a', claim_of('a'), 1, '2020-01-17', 1, true, '1 us', '5 years', now => '2020-01-17'), claim_abandons, wake_at FROM runs;
+-- A wake that no timestamp can hold would make the row unreadable, and a dump of it impossible.
+CALL fresh_runs();
+SELECT run('a');
+SELECT due(), err(format($$SELECT run_abandon_claim('a', %L, 1, '294276-12-31 23:00 UTC', 1, true, '900 years', '900 years', now => '294276-12-31 22:00 UTC')$$, claim_of('a'))), op('a');
 SELECT c, err(format($$SELECT run_abandon_claim('a', gen_random_uuid(), %s)$$, c)) FROM unnest(ARRAY[$$-1, '2030-01-01', 1$$, $$NULL, '2030-01-01', 1$$, $$1, NULL, 1$$, $$1, '2020-01-01', 1$$, $$1, 'infinity', 1$$, $$1, '2030-01-01', 0$$,
   $$1, '2030-01-01', NULL$$, $$1, '2030-01-01', 1, NULL$$, $$1, '2030-01-01', 1, true, '0', '1 s'$$, $$1, '2030-01-01', 1, true, '-1 s', '1 s'$$, $$1, '2030-01-01', 1, true, '2 s', '1 s'$$, $$1, '2030-01-01', 1, true, '2 s'$$,
   $$1, '2030-01-01', 1, true, NULL, '2 s'$$, $$1, '2030-01-01', 1, false, '1 s', '2 s'$$, $$1, '2030-01-01', 1, now => '2030-01-02'$$, $$1, '2030-01-01', 1, now => 'infinity'$$]) c;

@@ -15,6 +15,7 @@
 
 #include "fmgr.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 #include "clock.h"
 #include "names.h"
@@ -198,11 +199,19 @@ static TimestampTz
 abandon_wake_at(const Abandon *abandon, int abandons)
 {
 	double		us;
+	TimestampTz wake_at;
 
 	if (abandon->backoff_base == NULL)
 		return abandon->retry_at;
-	us = ldexp(abandon_us(abandon->backoff_base), Min(abandons, MAX_DOUBLINGS));
-	return abandon->now + (int64) Min(us, abandon_us(abandon->backoff_cap));
+	us = Min(ldexp(abandon_us(abandon->backoff_base), Min(abandons, MAX_DOUBLINGS)),
+			 abandon_us(abandon->backoff_cap));
+	wake_at = abandon->now + (int64) us;
+	if (!IS_VALID_TIMESTAMP(wake_at))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("now %s is too late to back off from", timestamptz_to_str(abandon->now)),
+				 errhint("Back off less, or give the database's clock.")));
+	return wake_at;
 }
 
 /*
