@@ -1,10 +1,9 @@
 /*
  * subxact.c
- *		Work that may have to be taken back alone.
+ *		Work that may have to be taken back alone, and what is noted of it.
  */
 #include "postgres.h"
 
-#include "access/xact.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
@@ -55,4 +54,33 @@ gd_subtransaction(GdSubxactBody body, void *arg, int forgiven)
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
 	return kept;
+}
+
+/*
+ * gd_subxact_notes: a subtransaction ends; an array has notes of what the
+ * transaction did, each of `size` bytes that begin with an int, the nesting
+ * level that made it, in the order of these.  Returns how many notes stay: all,
+ * which are then the parent's, or those of before a subtransaction that is
+ * rolled back, which the caller has to undo from there on.
+ *
+ * Called in a callback: allocates nothing and cannot fail.
+ */
+int
+gd_subxact_notes(SubXactEvent event, void *notes, int nnotes, Size size)
+{
+	int			level = GetCurrentTransactionNestLevel();
+	int			from = nnotes;
+
+	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+		return nnotes;
+	for (; from > 0; from--)
+	{
+		int		   *note_level = (int *) ((char *) notes + (from - 1) * size);
+
+		if (*note_level < level)
+			break;
+		if (event == SUBXACT_EVENT_COMMIT_SUB)
+			*note_level = level - 1;
+	}
+	return event == SUBXACT_EVENT_ABORT_SUB ? from : nnotes;
 }

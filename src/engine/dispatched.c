@@ -24,6 +24,7 @@
 #include "shmem/databases.h"
 #include "shmem/dispatch.h"
 #include "shmem/shmem.h"
+#include "subxact.h"
 #include "token.h"
 
 PG_FUNCTION_INFO_V1(gd_dispatched);
@@ -37,9 +38,10 @@ typedef enum NoteKind
 
 typedef struct Note
 {
+	int			level;			/* transaction nesting level: first, for
+								 * gd_subxact_notes */
 	pg_uuid_t	token;
 	NoteKind	kind;
-	int			level;			/* transaction nesting level */
 } Note;
 
 /* In TopMemoryContext; levels never fall along the array. */
@@ -120,19 +122,7 @@ static void
 dispatched_subxact_callback(SubXactEvent event, SubTransactionId mine,
 							SubTransactionId parent, void *arg)
 {
-	int			level = GetCurrentTransactionNestLevel();
-	int			from = nnotes;
-
-	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
-		return;
-	while (from > 0 && notes[from - 1].level >= level)
-	{
-		from--;
-		if (event == SUBXACT_EVENT_COMMIT_SUB)
-			notes[from].level = level - 1;
-	}
-	if (event == SUBXACT_EVENT_ABORT_SUB)
-		notes_undo(from);
+	notes_undo(gd_subxact_notes(event, notes, nnotes, sizeof(Note)));
 }
 
 void

@@ -21,6 +21,7 @@
 #include "engine/leave.h"
 #include "engine/session.h"
 #include "guc.h"
+#include "subxact.h"
 
 /* Claims that a session remembers; those beyond end with their leases. */
 #define SESSION_CLAIMS_MAX 100000
@@ -38,9 +39,10 @@ typedef struct SessionClaim
 /* What the running transaction did; levels never fall along the array. */
 typedef struct SessionChange
 {
+	int			level;			/* transaction nesting level: first, for
+								 * gd_subxact_notes */
 	pg_uuid_t	token;
 	bool		claimed;		/* else ended */
-	int			level;			/* transaction nesting level */
 } SessionChange;
 
 static HTAB *claims = NULL;		/* NULL until the first claim is bound */
@@ -114,19 +116,7 @@ static void
 session_subxact_callback(SubXactEvent event, SubTransactionId mine,
 						 SubTransactionId parent, void *arg)
 {
-	int			level = GetCurrentTransactionNestLevel();
-	int			from = nchanges;
-
-	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
-		return;
-	while (from > 0 && changes[from - 1].level >= level)
-	{
-		from--;
-		if (event == SUBXACT_EVENT_COMMIT_SUB)
-			changes[from].level = level - 1;
-	}
-	if (event == SUBXACT_EVENT_ABORT_SUB)
-		session_undo(from);
+	session_undo(gd_subxact_notes(event, changes, nchanges, sizeof(SessionChange)));
 }
 
 static void

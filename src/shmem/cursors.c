@@ -38,6 +38,7 @@
 
 #include "shmem/cursors.h"
 #include "shmem/shmem.h"
+#include "subxact.h"
 
 /* Queues that are watched: as many sets of a few each. */
 #define SETS 64
@@ -89,10 +90,11 @@ typedef struct Cursors
 /* What the running transaction tells: at commit, or at rollback. */
 typedef struct Note
 {
+	int			level;			/* transaction nesting level: first, for
+								 * gd_subxact_notes */
 	GdWakeKey	key;
 	GdPlace		place;			/* the first of a queue and priority */
 	bool		claimed;		/* at rollback */
-	int			level;			/* transaction nesting level */
 } Note;
 
 static Cursors *shared = NULL;
@@ -442,22 +444,10 @@ static void
 cursors_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
 						 void *arg)
 {
-	int			level = GetCurrentTransactionNestLevel();
-	int			from = nnotes;
+	int			kept = gd_subxact_notes(event, notes, nnotes, sizeof(Note));
 
-	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
-		return;
-	while (from > 0 && notes[from - 1].level >= level)
-	{
-		from--;
-		if (event == SUBXACT_EVENT_COMMIT_SUB)
-			notes[from].level = level - 1;
-	}
-	if (event == SUBXACT_EVENT_ABORT_SUB)
-	{
-		notes_tell(from, true);
-		nnotes = from;
-	}
+	notes_tell(kept, true);
+	nnotes = kept;
 }
 
 void

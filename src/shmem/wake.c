@@ -46,6 +46,7 @@
 #include "shmem/shmem.h"
 #include "shmem/timers.h"
 #include "shmem/wake.h"
+#include "subxact.h"
 
 /* Lists; a power of two. */
 #define WAKE_LISTS 1024
@@ -107,12 +108,13 @@ typedef struct WakeShared
 /* A wake-up that this transaction owes. */
 typedef struct WakePending
 {
+	int			level;			/* transaction nesting level: first, for
+								 * gd_subxact_notes */
 	GdWakeKey	key;
 	TimestampTz due;			/* of the first of its rows, where all are of
 								 * the future; else DT_NOBEGIN */
 	uint32		count;			/* waiters to wake: a row wants one */
 	bool		all;			/* or all of them: an instance has settled */
-	int			level;			/* transaction nesting level */
 } WakePending;
 
 static WakeShared *shared = NULL;
@@ -499,18 +501,7 @@ static void
 wake_subxact_callback(SubXactEvent event, SubTransactionId subxid, SubTransactionId parent,
 					  void *arg)
 {
-	int			level = GetCurrentTransactionNestLevel();
-
-	if (event == SUBXACT_EVENT_COMMIT_SUB)
-	{
-		for (int i = npending - 1; i >= 0 && pending[i].level >= level; i--)
-			pending[i].level = level - 1;
-	}
-	else if (event == SUBXACT_EVENT_ABORT_SUB)
-	{
-		while (npending > 0 && pending[npending - 1].level >= level)
-			npending--;
-	}
+	npending = gd_subxact_notes(event, pending, npending, sizeof(WakePending));
 }
 
 static void
