@@ -1,6 +1,6 @@
 /*
  * bgw.c
- *		What the background processes share: their signals, and their waits.
+ *		What the background processes share: their starts, signals and waits.
  *
  * SIGTERM is taken note of and acted on between two pieces of work, or where
  * a piece of work looks for interrupts, never in the signal handler.  A wait
@@ -17,10 +17,42 @@
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "bgw/bgw.h"
 #include "compat.h"
+
+/*
+ * gd_bgw_start: ask the postmaster for a process of a database, which runs a
+ * function once and tells this process of its begin and end.  type is what
+ * pg_stat_activity shows, extra goes into bgw_extra.  Returns the handle, in
+ * TopMemoryContext, or NULL if there is no worker slot.
+ */
+BackgroundWorkerHandle *
+gd_bgw_start(const char *type, const char *name, const char *function, Datum arg,
+			 const void *extra, Size extra_len)
+{
+	BackgroundWorker worker = {0};
+	BackgroundWorkerHandle *handle;
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	bool		done;
+
+	Assert(extra_len <= BGW_EXTRALEN);
+	strlcpy(worker.bgw_name, name, BGW_MAXLEN);
+	strlcpy(worker.bgw_type, type, BGW_MAXLEN);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(worker.bgw_library_name, "gen_durable", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, function, sizeof(worker.bgw_function_name));
+	worker.bgw_main_arg = arg;
+	memcpy(worker.bgw_extra, extra, extra_len);
+	worker.bgw_notify_pid = MyProcPid;
+	done = RegisterDynamicBackgroundWorker(&worker, &handle);
+	MemoryContextSwitchTo(old);
+	return done ? handle : NULL;
+}
 
 /*
  * gd_bgw_begin: first thing of every process, with signals still blocked.

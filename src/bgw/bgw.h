@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "datatype/timestamp.h"
+#include "postmaster/bgworker.h"
 
 #include "shmem/databases.h"
 
@@ -24,6 +25,9 @@ typedef int64 (*GdPass) (void *arg);
 extern void gd_bgw_init(void);
 extern void gd_ddl_init(void);
 
+extern BackgroundWorkerHandle *gd_bgw_start(const char *type, const char *name,
+											const char *function, Datum arg,
+											const void *extra, Size extra_len);
 extern void gd_bgw_begin(void);
 extern void gd_bgw_connect(Oid database);
 extern bool gd_bgw_interrupts(int exit_code);

@@ -136,34 +136,24 @@ launcher_request(void)
 static bool
 launcher_register(const GdLaunch *launch)
 {
-	BackgroundWorker worker = {0};
 	BackgroundWorkerHandle *handle;
 	MemoryContext old;
-	bool		done;
+	Registered *entry;
+	char		name[BGW_MAXLEN];
 
-	snprintf(worker.bgw_name, BGW_MAXLEN, "%s for database %u", kinds[launch->process].type, launch->database);
-	strlcpy(worker.bgw_type, kinds[launch->process].type, BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, "gen_durable", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, kinds[launch->process].function, sizeof(worker.bgw_function_name));
-	worker.bgw_main_arg = Int32GetDatum(launch->slot);
-	memcpy(worker.bgw_extra, &launch->generation, sizeof(launch->generation));
-	worker.bgw_notify_pid = MyProcPid;
-
+	snprintf(name, sizeof(name), "%s for database %u", kinds[launch->process].type, launch->database);
+	handle = gd_bgw_start(kinds[launch->process].type, name, kinds[launch->process].function,
+						  Int32GetDatum(launch->slot),
+						  &launch->generation, sizeof(launch->generation));
+	if (handle == NULL)
+		return false;
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	done = RegisterDynamicBackgroundWorker(&worker, &handle);
-	if (done)
-	{
-		Registered *entry = palloc(sizeof(Registered));
-
-		entry->launch = *launch;
-		entry->handle = handle;
-		registered = lappend(registered, entry);
-	}
+	entry = palloc(sizeof(Registered));
+	entry->launch = *launch;
+	entry->handle = handle;
+	registered = lappend(registered, entry);
 	MemoryContextSwitchTo(old);
-	return done;
+	return true;
 }
 
 /*

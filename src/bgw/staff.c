@@ -237,35 +237,24 @@ pass_limit(void *arg)
 static bool
 staff_register(int slot, uint32 generation, const GdCrew *crew)
 {
-	BackgroundWorker worker = {0};
 	BackgroundWorkerHandle *handle;
 	MemoryContext old;
-	bool		done;
+	Started    *entry;
+	char		name[BGW_MAXLEN];
 
-	snprintf(worker.bgw_name, BGW_MAXLEN, "%s for queue %s", GD_EXECUTOR_NAME, crew->queue);
-	strlcpy(worker.bgw_type, GD_EXECUTOR_NAME, BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, "gen_durable", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "gd_executor_main", sizeof(worker.bgw_function_name));
-	worker.bgw_main_arg = Int32GetDatum(slot);
-	memcpy(worker.bgw_extra, &generation, sizeof(generation));
-	worker.bgw_notify_pid = MyProcPid;
-
+	snprintf(name, sizeof(name), "%s for queue %s", GD_EXECUTOR_NAME, crew->queue);
+	handle = gd_bgw_start(GD_EXECUTOR_NAME, name, "gd_executor_main", Int32GetDatum(slot),
+						  &generation, sizeof(generation));
+	if (handle == NULL)
+		return false;
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	done = RegisterDynamicBackgroundWorker(&worker, &handle);
-	if (done)
-	{
-		Started    *entry = palloc(sizeof(Started));
-
-		entry->slot = slot;
-		entry->generation = generation;
-		entry->handle = handle;
-		started = lappend(started, entry);
-	}
+	entry = palloc(sizeof(Started));
+	entry->slot = slot;
+	entry->generation = generation;
+	entry->handle = handle;
+	started = lappend(started, entry);
 	MemoryContextSwitchTo(old);
-	return done;
+	return true;
 }
 
 /*

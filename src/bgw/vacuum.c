@@ -16,8 +16,6 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/namespace.h"
-#include "commands/defrem.h"
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -25,7 +23,6 @@
 #include "postmaster/autovacuum.h"
 #include "postmaster/bgworker.h"
 #include "storage/ipc.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/portal.h"
 #include "utils/timestamp.h"
@@ -76,25 +73,11 @@ vacuum_running(const PgStat_StatTabEntry *stats)
 static void
 vacuum_start(Oid table)
 {
-	BackgroundWorker worker = {0};
 	Target		target = {.database = MyDatabaseId,.table = table};
-	MemoryContext old;
+	char		name[BGW_MAXLEN];
 
-	snprintf(worker.bgw_name, BGW_MAXLEN, "%s for database %u", VACUUM_TYPE, MyDatabaseId);
-	strlcpy(worker.bgw_type, VACUUM_TYPE, BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, "gen_durable", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "gd_vacuum_main", sizeof(worker.bgw_function_name));
-	StaticAssertStmt(sizeof(Target) <= BGW_EXTRALEN, "the target fits");
-	memcpy(worker.bgw_extra, &target, sizeof(target));
-	worker.bgw_notify_pid = MyProcPid;
-
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	if (!RegisterDynamicBackgroundWorker(&worker, &process))
-		process = NULL;
-	MemoryContextSwitchTo(old);
+	snprintf(name, sizeof(name), "%s for database %u", VACUUM_TYPE, MyDatabaseId);
+	process = gd_bgw_start(VACUUM_TYPE, name, "gd_vacuum_main", (Datum) 0, &target, sizeof(target));
 }
 
 /*
