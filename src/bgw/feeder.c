@@ -29,7 +29,7 @@
 
 #include "bgw/feeder.h"
 #include "clock.h"
-#include "engine/due.h"
+#include "engine/heartbeat.h"
 #include "engine/leave.h"
 #include "engine/pick.h"
 #include "engine/queues.h"
@@ -154,27 +154,22 @@ static int64
 pass_release(void *arg)
 {
 	FeedPass   *pass = arg;
-	GdTable    *instances = gd_table_open(GD_INSTANCES);
-	GdRow	   *row = gd_row_create(instances);
+	GdInstances instances;
 	int			released = 0;
-	GdScan		by_id;
 
 	synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	gd_instances_open(&instances);
 	for (int i = 0; i < pass->n; i++)
 	{
-		GdFence		fence = gd_instance_fence(&by_id, row, &pass->tokens[i], false);
+		GdFence		fence = gd_instance_fence(&instances.by_id, instances.row, &pass->tokens[i], false);
 
 		if (fence == GD_FENCE_STALE)
 			gd_dispatch_remove(&pass->tokens[i]);
 		else if (fence != GD_FENCE_BUSY)
-			gd_release_row(row, pass->now, GD_COUNT_RELEASED);
+			gd_release_row(instances.row, pass->now, GD_COUNT_RELEASED);
 		released += fence != GD_FENCE_BUSY;
 	}
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+	gd_instances_close(&instances);
 	return released;
 }
 
@@ -186,21 +181,17 @@ pass_renew(void *arg)
 {
 	FeedPass   *pass = arg;
 	TimestampTz expires_at = pass->now + pass->feed->settings.lease;
-	GdTable    *instances = gd_table_open(GD_INSTANCES);
-	GdRow	   *row = gd_row_create(instances);
-	GdScan		by_id;
+	GdInstances instances;
 
 	synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	gd_instances_open(&instances);
 	for (int i = 0; i < pass->n; i++)
 	{
-		switch (gd_instance_fence(&by_id, row, &pass->tokens[i], false))
+		switch (gd_instance_fence(&instances.by_id, instances.row, &pass->tokens[i], false))
 		{
 			case GD_FENCE_HELD:
-				gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(expires_at));
-				gd_row_update(row);
-				gd_due_at(expires_at);
-				gd_dispatch_renew(&pass->tokens[i], &row->tid, pass->now);
+				gd_heartbeat_row(instances.row, expires_at);
+				gd_dispatch_renew(&pass->tokens[i], &instances.row->tid, pass->now);
 				break;
 			case GD_FENCE_CANCEL:
 				if (gd_dispatch_recall(&pass->tokens[i], pass->now))
@@ -213,10 +204,7 @@ pass_renew(void *arg)
 				break;
 		}
 	}
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+	gd_instances_close(&instances);
 	return pass->n;
 }
 
@@ -227,21 +215,17 @@ static int64
 pass_verify(void *arg)
 {
 	FeedPass   *pass = arg;
-	GdTable    *instances = gd_table_open_read(GD_INSTANCES);
-	GdRow	   *row = gd_row_create(instances);
-	GdScan		by_id;
+	GdInstances instances;
 
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	gd_instances_open_read(&instances);
 	for (int i = 0; i < pass->n; i++)
 	{
-		if (gd_instance_fence_look(&by_id, row, &pass->tokens[i]) == GD_FENCE_STALE)
+		if (gd_instance_fence_look(&instances.by_id, instances.row, &pass->tokens[i]) == GD_FENCE_STALE)
 			gd_dispatch_remove(&pass->tokens[i]);
 		else
 			gd_dispatch_renew(&pass->tokens[i], NULL, pass->now);
 	}
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
+	gd_instances_close(&instances);
 	return pass->n;
 }
 

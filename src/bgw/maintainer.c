@@ -43,6 +43,7 @@
 
 /* While another database is counted. */
 #define CENSUS_RETRY_MS 1000
+
 /* While steps run it looks as often whether a vacuum is asked for. */
 #define VACUUM_LOOK_MS 5000
 

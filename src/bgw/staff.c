@@ -20,6 +20,7 @@
 #include "bgw/bgw.h"
 #include "bgw/staff.h"
 #include "clock.h"
+#include "engine/heartbeat.h"
 #include "engine/instance.h"
 #include "engine/maintenance.h"
 #include "engine/pick.h"

@@ -21,7 +21,6 @@
 #include "engine/instance.h"
 #include "engine/poll.h"
 #include "names.h"
-#include "shmem/shmem.h"
 #include "shmem/waiters.h"
 #include "shmem/wake.h"
 
@@ -140,8 +139,7 @@ await_settled(int64 id, bool terminal_only, TimestampTz deadline, Datum *values,
 	{
 		long		left;
 
-		if (gd_shmem_ready())
-			gd_wake_subscribe(&key, 1);
+		gd_wake_subscribe(&key, 1);
 		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
 		if (await_look(id, terminal_only, left == 0, values, nulls))
 			return;

@@ -151,7 +151,7 @@ handlers_forget(Datum arg, int cacheid, uint32 hash)
 }
 
 /*
- * handler_find: the function that a stored handler stands for now.
+ * handler_find: the function whose signature a stored handler names.
  */
 static Oid
 handler_find(const char *handler, GdHandlerKind kind)

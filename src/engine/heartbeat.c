@@ -15,8 +15,8 @@
 
 #include "clock.h"
 #include "engine/due.h"
+#include "engine/heartbeat.h"
 #include "engine/instance.h"
-#include "engine/maintenance.h"
 #include "engine/queues.h"
 #include "engine/tokens.h"
 #include "names.h"
@@ -50,6 +50,17 @@ heartbeat_ttl(GdRow *row, TimestampTz now, QueueTtl *last)
 }
 
 /*
+ * gd_heartbeat_row: a locked row's claim lasts until an instant.
+ */
+void
+gd_heartbeat_row(GdRow *row, TimestampTz expires_at)
+{
+	gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(expires_at));
+	gd_row_update(row);
+	gd_due_at(expires_at);
+}
+
+/*
  * gd_heartbeat_claims: extend the leases of claims, each by its queue's lease;
  * returns the first end of them, or DT_NOEND.
  */
@@ -59,28 +70,21 @@ gd_heartbeat_claims(const pg_uuid_t *tokens, int n)
 	TimestampTz now = gd_now();
 	TimestampTz first = DT_NOEND;
 	QueueTtl	last = {NULL};
-	GdTable    *instances = gd_table_open(GD_INSTANCES);
-	GdRow	   *row = gd_row_create(instances);
-	GdScan		by_id;
+	GdInstances instances;
 
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	gd_instances_open(&instances);
 	for (int i = 0; i < n; i++)
 	{
-		GdFence		fence = gd_instance_fence(&by_id, row, &tokens[i], false);
+		GdFence		fence = gd_instance_fence(&instances.by_id, instances.row, &tokens[i], false);
 		TimestampTz expires_at;
 
 		if (fence != GD_FENCE_HELD && fence != GD_FENCE_CANCEL)
 			continue;
-		expires_at = gd_later(now, heartbeat_ttl(row, now, &last));
-		gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(expires_at));
-		gd_row_update(row);
-		gd_due_at(expires_at);
+		expires_at = gd_later(now, heartbeat_ttl(instances.row, now, &last));
+		gd_heartbeat_row(instances.row, expires_at);
 		first = Min(first, expires_at);
 	}
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+	gd_instances_close(&instances);
 	return first;
 }
 
@@ -95,9 +99,7 @@ gd_heartbeat(PG_FUNCTION_ARGS)
 	Interval   *ttl = NULL;
 	QueueTtl	last = {NULL};
 	GdTokens	tokens;
-	GdTable    *instances;
-	GdRow	   *row;
-	GdScan		by_id;
+	GdInstances instances;
 
 	gd_writes("gen_durable.heartbeat()");
 	gd_tokens_arg(fcinfo, 0, &tokens);
@@ -108,39 +110,31 @@ gd_heartbeat(PG_FUNCTION_ARGS)
 	}
 	InitMaterializedSRF(fcinfo, 0);
 
-	instances = gd_table_open(GD_INSTANCES);
-	row = gd_row_create(instances);
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	gd_instances_open(&instances);
 	for (int i = 0; i < tokens.n; i++)
 	{
-		GdFence		fence = gd_instance_fence(&by_id, row, tokens.tokens[i], false);
+		GdFence		fence = gd_instance_fence(&instances.by_id, instances.row, tokens.tokens[i], false);
 		Datum		values[3];
 		bool		nulls[3] = {false};
 
 		if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
 		{
-			const Interval *lease = ttl ? ttl : heartbeat_ttl(row, now, &last);
+			const Interval *lease = ttl ? ttl : heartbeat_ttl(instances.row, now, &last);
 			TimestampTz expires_at = gd_later(now, lease);
 			GdHolder	holder;
 
 			/* Who took a claim out of the buffer is written down here. */
 			if (gd_dispatch_find(tokens.tokens[i], &holder) == GD_DISPATCH_TAKEN)
-				gd_row_set(row, INST_LOCKED_BY,
+				gd_row_set(instances.row, INST_LOCKED_BY,
 						   PointerGetDatum(cstring_to_text_with_len(holder.worker,
 																	holder.worker_len)));
-
-			gd_row_set(row, INST_LEASE_EXPIRES_AT, TimestampTzGetDatum(expires_at));
-			gd_row_update(row);
-			gd_due_at(expires_at);
+			gd_heartbeat_row(instances.row, expires_at);
 		}
 		values[0] = UUIDPGetDatum(tokens.tokens[i]);
 		values[1] = BoolGetDatum(fence != GD_FENCE_STALE);
 		values[2] = BoolGetDatum(fence == GD_FENCE_CANCEL);
 		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
 	}
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+	gd_instances_close(&instances);
 	return (Datum) 0;
 }

@@ -57,6 +57,48 @@ instance_holds(GdTable *table, TupleTableSlot *slot, const pg_uuid_t *token)
 		gd_status_of(DatumGetObjectId(gd_slot_datum(table, slot, INST_STATUS))) == GD_EXECUTING;
 }
 
+static void
+instances_begin(GdInstances *instances)
+{
+	instances->row = gd_row_create(instances->table);
+	gd_scan_begin(&instances->by_id, instances->table, GD_INSTANCES_PKEY);
+}
+
+/*
+ * gd_instances_open: open the table for a call that writes.
+ */
+void
+gd_instances_open(GdInstances *instances)
+{
+	instances->table = gd_table_open(GD_INSTANCES);
+	instances_begin(instances);
+}
+
+/*
+ * gd_instances_open_read: for a call that only reads, which a standby can too.
+ */
+void
+gd_instances_open_read(GdInstances *instances)
+{
+	instances->table = gd_table_open_read(GD_INSTANCES);
+	instances_begin(instances);
+}
+
+/*
+ * gd_instances_close: what was written can be seen by what is read next.
+ */
+void
+gd_instances_close(GdInstances *instances)
+{
+	bool		wrote = instances->table->state != NULL;
+
+	gd_scan_end(&instances->by_id);
+	gd_row_free(instances->row);
+	gd_table_close(instances->table);
+	if (wrote)
+		gd_table_flush();
+}
+
 /*
  * gd_instance_find: look an instance up, unlocked; by_id scans the primary
  * key and holds the row in its slot.

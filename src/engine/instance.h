@@ -26,6 +26,17 @@ typedef enum GdFence
 	GD_FENCE_BUSY				/* held, but locked by another transaction */
 } GdFence;
 
+/* Instances, to be looked at one by one. */
+typedef struct GdInstances
+{
+	GdTable    *table;
+	GdScan		by_id;
+	GdRow	   *row;			/* the one in hand */
+} GdInstances;
+
+extern void gd_instances_open(GdInstances *instances);
+extern void gd_instances_open_read(GdInstances *instances);
+extern void gd_instances_close(GdInstances *instances);
 extern GdFence gd_instance_fence(GdScan *by_id, GdRow *row, const pg_uuid_t *token,
 								 bool wait);
 extern GdFence gd_instance_fence_look(GdScan *by_id, GdRow *row, const pg_uuid_t *token);

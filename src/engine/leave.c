@@ -78,16 +78,11 @@ gd_leave_release(GdScan *by_id, GdRow *row, const pg_uuid_t *token, TimestampTz 
 static void
 leave_give_back(GdLeave give_back)
 {
-	GdTable    *instances = gd_table_open(GD_INSTANCES);
-	GdRow	   *row = gd_row_create(instances);
-	GdScan		by_id;
+	GdInstances instances;
 
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
-	give_back(&by_id, row, gd_now());
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+	gd_instances_open(&instances);
+	give_back(&instances.by_id, instances.row, gd_now());
+	gd_instances_close(&instances);
 }
 
 /*

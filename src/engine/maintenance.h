@@ -13,9 +13,6 @@
 #include "datatype/timestamp.h"
 #include "utils/uuid.h"
 
-#include "datatype/timestamp.h"
-
-extern TimestampTz gd_heartbeat_claims(const pg_uuid_t *tokens, int n);
 extern void gd_reap_claim(const pg_uuid_t *token, bool begun);
 extern int64 gd_reap_pass(int max_rows);
 extern int64 gd_timeouts_pass(int max_rows);

@@ -445,7 +445,6 @@ gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
 	pick.size = Min(request->batch, 1000);
 	pick.jobs = palloc(sizeof(GdJob) * pick.size);
 	pick.marks_left = Max(100, request->batch > PG_INT32_MAX / 4 ? PG_INT32_MAX : 4 * request->batch);
-
 	pick.passes = pick.marks_left;
 
 	pick.instances = gd_table_open(GD_INSTANCES);

@@ -69,24 +69,19 @@ void
 gd_reap_claim(const pg_uuid_t *token, bool begun)
 {
 	TimestampTz now = gd_now();
-	GdTable    *instances = gd_table_open(GD_INSTANCES);
-	GdRow	   *row = gd_row_create(instances);
-	GdScan		by_id;
+	GdInstances instances;
 	GdFence		fence;
 
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
-	fence = gd_instance_fence(&by_id, row, token, false);
+	gd_instances_open(&instances);
+	fence = gd_instance_fence(&instances.by_id, instances.row, token, false);
 	if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
 	{
 		if (begun)
-			reap_row(row, now);
+			reap_row(instances.row, now);
 		else
-			gd_release_row(row, now, GD_COUNT_RELEASED);
+			gd_release_row(instances.row, now, GD_COUNT_RELEASED);
 	}
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+	gd_instances_close(&instances);
 }
 
 int64

@@ -37,19 +37,14 @@ void
 gd_release_claim(const pg_uuid_t *token)
 {
 	TimestampTz now = gd_now();
-	GdTable    *instances = gd_table_open(GD_INSTANCES);
-	GdRow	   *row = gd_row_create(instances);
-	GdScan		by_id;
+	GdInstances instances;
 	GdFence		fence;
 
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
-	fence = gd_instance_fence(&by_id, row, token, true);
+	gd_instances_open(&instances);
+	fence = gd_instance_fence(&instances.by_id, instances.row, token, true);
 	if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
-		gd_release_row(row, now, GD_COUNT_RELEASED);
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+		gd_release_row(instances.row, now, GD_COUNT_RELEASED);
+	gd_instances_close(&instances);
 }
 
 /*
@@ -60,30 +55,23 @@ gd_release(PG_FUNCTION_ARGS)
 {
 	TimestampTz now = gd_now();
 	GdTokens	tokens;
-	GdTable    *instances;
-	GdRow	   *row;
-	GdScan		by_id;
+	GdInstances instances;
 	int64		released = 0;
 
 	gd_writes("gen_durable.release()");
 	gd_tokens_arg(fcinfo, 0, &tokens);
 
-	instances = gd_table_open(GD_INSTANCES);
-	row = gd_row_create(instances);
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	gd_instances_open(&instances);
 	for (int i = 0; i < tokens.n; i++)
 	{
-		GdFence		fence = gd_instance_fence(&by_id, row, tokens.tokens[i], false);
+		GdFence		fence = gd_instance_fence(&instances.by_id, instances.row, tokens.tokens[i], false);
 
 		if (fence == GD_FENCE_HELD || fence == GD_FENCE_CANCEL)
 		{
-			gd_release_row(row, now, GD_COUNT_RELEASED);
+			gd_release_row(instances.row, now, GD_COUNT_RELEASED);
 			released++;
 		}
 	}
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+	gd_instances_close(&instances);
 	PG_RETURN_INT64(released);
 }

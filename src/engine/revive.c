@@ -25,9 +25,8 @@ gd_revive(PG_FUNCTION_ARGS)
 	TimestampTz now = gd_now();
 	text	   *step;
 	int64		id;
-	GdTable    *instances;
+	GdInstances instances;
 	GdRow	   *row;
-	GdScan		by_id;
 	GdStatus	status;
 
 	gd_writes("gen_durable.revive()");
@@ -35,10 +34,9 @@ gd_revive(PG_FUNCTION_ARGS)
 	id = PG_GETARG_INT64(0);
 	step = gd_arg_name_or_null(fcinfo, 1, "step");
 
-	instances = gd_table_open(GD_INSTANCES);
-	row = gd_row_create(instances);
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
-	if (gd_instance_lock(&by_id, row, id, true) != GD_LOCKED)
+	gd_instances_open(&instances);
+	row = instances.row;
+	if (gd_instance_lock(&instances.by_id, row, id, true) != GD_LOCKED)
 		ereport(ERROR,
 				(errcode(GD_ERRCODE_NOT_FOUND),
 				 errmsg("instance %lld does not exist", (long long) id)));
@@ -63,9 +61,6 @@ gd_revive(PG_FUNCTION_ARGS)
 	gd_instance_to_runnable(row, now);
 	gd_instance_write(row, now);
 
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
+	gd_instances_close(&instances);
 	PG_RETURN_VOID();
 }

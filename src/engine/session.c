@@ -221,22 +221,16 @@ gd_session_tidy(void)
 {
 	HASH_SEQ_STATUS all;
 	SessionClaim *claim;
-	GdTable    *instances;
-	GdRow	   *row;
-	GdScan		by_id;
+	GdInstances instances;
 
 	if (claims == NULL || hash_get_num_entries(claims) < tidy_at)
 		return;
-	instances = gd_table_open_read(GD_INSTANCES);
-	row = gd_row_create(instances);
-	gd_scan_begin(&by_id, instances, GD_INSTANCES_PKEY);
+	gd_instances_open_read(&instances);
 	hash_seq_init(&all, claims);
 	while ((claim = hash_seq_search(&all)) != NULL)
 		if (!claim->fresh && !claim->ended &&
-			gd_instance_fence_look(&by_id, row, &claim->token) == GD_FENCE_STALE)
+			gd_instance_fence_look(&instances.by_id, instances.row, &claim->token) == GD_FENCE_STALE)
 			session_forget(&claim->token);
-	gd_scan_end(&by_id);
-	gd_row_free(row);
-	gd_table_close(instances);
+	gd_instances_close(&instances);
 	tidy_at = Max(SESSION_TIDY_MIN, 2 * hash_get_num_entries(claims));
 }

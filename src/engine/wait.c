@@ -32,7 +32,6 @@
 #include "engine/wait.h"
 #include "names.h"
 #include "shmem/dispatch.h"
-#include "shmem/shmem.h"
 #include "shmem/timers.h"
 #include "shmem/waiters.h"
 #include "shmem/wake.h"
@@ -224,8 +223,7 @@ wait_until_work(Wait *wait)
 		long		until_next;
 
 		/* The look is the answer to what woke us. */
-		if (gd_shmem_ready())
-			gd_wake_subscribe(wait->keys, wait->nqueues);
+		gd_wake_subscribe(wait->keys, wait->nqueues);
 		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), wait->deadline);
 		if (wait_look(wait) || left == 0)
 			return;

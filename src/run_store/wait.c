@@ -22,7 +22,6 @@
 #include "engine/wait.h"
 #include "names.h"
 #include "run_store/run.h"
-#include "shmem/shmem.h"
 #include "shmem/wake.h"
 
 /* Tenants that a waiter waits for one by one; of more it waits for all runs. */
@@ -136,8 +135,7 @@ wait_until_ready(RunWait *wait)
 		long		until_next;
 
 		/* The look is the answer to what woke us. */
-		if (gd_shmem_ready())
-			wait_subscribe();
+		wait_subscribe();
 		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), wait->deadline);
 		if (wait_look(wait) || left == 0)
 			return;

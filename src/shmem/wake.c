@@ -548,7 +548,8 @@ gd_wake_count(GdWakeKey key)
 /*
  * gd_wake_subscribe: from now on, until gd_wake_leave, be woken for any of
  * these keys.  To be called before each look with the same keys: it forgets
- * an earlier wake-up, which that look answers.
+ * an earlier wake-up, which that look answers.  Without shared memory nobody
+ * wakes, and this does nothing.
  *
  * The caller sees to it that an error between here and gd_wake_leave gets
  * there; the end of the process is seen to here.
@@ -558,6 +559,8 @@ gd_wake_subscribe(const GdWakeKey *keys, int nkeys)
 {
 	GdWakeKey	any;
 
+	if (!gd_shmem_ready())
+		return;
 	if (mine == NULL)
 	{
 		before_shmem_exit(wake_before_exit, (Datum) 0);
