@@ -62,9 +62,9 @@
 /* A commit group takes no further step after so long. */
 #define GROUP_MS 20
 
-/* A step that took longer is run by itself from then on, for a while. */
+/* A step that takes longer, on average, is run by itself. */
 #define SLOW_MS 5
-#define SLOW_STEPS 32
+#define SLOW_STEPS 64
 
 /* A claim that this process holds. */
 typedef struct Held
@@ -97,9 +97,17 @@ static Claims next_held;
 
 static TimestampTz next_due;	/* of what the last claim met */
 
-/* Hashes of the steps that were slow. */
-static uint32 slow[SLOW_STEPS];
-static int	next_slow = 0;
+/*
+ * How long steps take, by a hash of their names: a mean in which the last run
+ * counts an eighth, so that one that was held up is not taken for slow.
+ */
+typedef struct StepTime
+{
+	uint32		hash;
+	int64		mean;			/* microseconds */
+} StepTime;
+
+static StepTime step_times[SLOW_STEPS];
 
 /*
  * executor_cancel: SIGINT: end the step that runs, if it is meant.
@@ -214,35 +222,38 @@ keep_datum(Datum value, bool isnull, GdJobColumn column)
 	}
 }
 
-/* Was a step slow when it last ran? */
-static uint32
-step_hash(const GdJob *job)
+static StepTime *
+step_time(const GdJob *job)
 {
 	const text *fsm = DatumGetTextPP(job->values[JOB_FSM]);
 	const text *step = DatumGetTextPP(job->values[JOB_STEP]);
+	uint32		hash = hash_combine(hash_bytes((const unsigned char *) VARDATA_ANY(fsm), VARSIZE_ANY_EXHDR(fsm)),
+									hash_bytes((const unsigned char *) VARDATA_ANY(step), VARSIZE_ANY_EXHDR(step)));
+	StepTime   *time = &step_times[hash % SLOW_STEPS];
 
-	return hash_combine(hash_bytes((const unsigned char *) VARDATA_ANY(fsm), VARSIZE_ANY_EXHDR(fsm)),
-						hash_bytes((const unsigned char *) VARDATA_ANY(step), VARSIZE_ANY_EXHDR(step)));
+	if (time->hash != hash)
+	{
+		time->hash = hash;
+		time->mean = 0;
+	}
+	return time;
 }
 
 static bool
 step_is_slow(const GdJob *job)
 {
-	uint32		hash = step_hash(job);
-
-	for (int i = 0; i < SLOW_STEPS; i++)
-		if (slow[i] == hash)
-			return true;
-	return false;
+	return step_time(job)->mean > SLOW_MS * MS;
 }
 
+/*
+ * step_took: note how long a step that began at an instant has taken.
+ */
 static void
-step_was_slow(const GdJob *job)
+step_took(const GdJob *job, TimestampTz begun)
 {
-	if (step_is_slow(job))
-		return;
-	slow[next_slow] = step_hash(job);
-	next_slow = (next_slow + 1) % SLOW_STEPS;
+	StepTime   *time = step_time(job);
+
+	time->mean += (GetCurrentTimestamp() - begun - time->mean) / 8;
 }
 
 /*
@@ -476,8 +487,7 @@ executor_run(MemoryContext context)
 		else
 			gd_release_claim(job_token(job));
 		executor_drop_temporary();
-		if (GetCurrentTimestamp() - start > SLOW_MS * MS)
-			step_was_slow(job);
+		step_took(job, start);
 		executor_next(1, &ahead);
 		executor_commit();
 	}
@@ -577,8 +587,7 @@ executor_run_group(MemoryContext context)
 			executor_tidy();
 			ends[n].token = *job_token(job);
 			ends[n].outcome = steps[n].outcome;
-			if (GetCurrentTimestamp() - begun > SLOW_MS * MS)
-				step_was_slow(job);
+			step_took(job, begun);
 			n++;
 		}
 		if (n > 0)

@@ -6,14 +6,14 @@ as_server "$BINDIR/pgbench" -q -i -s 10 "$DB" >"$WORK/out" 2>&1 || die "pgbench 
 q "CREATE FUNCTION noop(ctx gen_durable.job) RETURNS jsonb LANGUAGE plpgsql AS 'BEGIN
      IF ctx.state::int > 0 THEN RETURN gen_durable.next_step(''start'', to_jsonb(ctx.state::int - 1)); END IF;
      RETURN gen_durable.done(); END'"
-q "SELECT gen_durable.register_fsm('noop', 'noop(gen_durable.job)', queue => 'noop')"
-q "SELECT gen_durable.set_queue('noop', executors => 2)"
+q "SELECT gen_durable.register_fsm('noop', 'noop(gen_durable.job)', queue => 'noop')" >"$WORK/out"
+q "SELECT gen_durable.set_queue('noop', executors => 2)" >"$WORK/out"
 
 # executors_side GROUP INSTANCES: ten steps an instance; steps a second from the commit that lets them run to the last's end.
 executors_side() {
   q "ALTER DATABASE $DB SET gen_durable.commit_group = $1"
   q "TRUNCATE gen_durable.instances CASCADE"
-  q "SELECT gen_durable.pause('noop')"
+  q "SELECT gen_durable.pause('noop')" >"$WORK/out"
   q "SELECT count(*) FROM gen_durable.insert_all('noop', (SELECT jsonb_agg('{\"state\": 9}'::jsonb) FROM generate_series(1, $2)))" >"$WORK/out"
   q "VACUUM ANALYZE gen_durable.instances"
   q "SELECT clock_timestamp() AS start \\gset
