@@ -40,7 +40,7 @@ my $q = sub { my ($sql, $db) = @_; return $node->safe_psql($db || 'postgres', $s
 for my $db (@databases)
 {
 	$q->(<<'SQL', $db);
-SELECT gen_durable.set_concurrency_limit('g', 3), gen_durable.set_concurrency_limit('one', 1), gen_durable.set_rate_limit('r', 40, '1s', burst => 5);
+SELECT gen_durable.set_concurrency_limit('g', 3), gen_durable.set_concurrency_limit('one', 1), gen_durable.set_rate_limit('r', 40, '1s', burst => 5), gen_durable.set_rate_limit('slow', 10, '1h');
 SELECT gen_durable.set_queue('plain', prefetch => 0);
 SQL
 }
@@ -92,6 +92,25 @@ is($redis->ask('ZCARD', 'gen_durable:gate:g:alone'), 3, 'what is held is renewed
 $q->("DELETE FROM gen_durable.slot_holders WHERE key = 'g:alone'");
 wait_until('what nobody renews expires', sub { $admit->('g:alone', 1) == 1 });
 cmp_ok($redis->ask('PTTL', 'gen_durable:rate:r:early'), '<=', 1_000 + 1_000, 'an idle rate limit expires');
+
+# What Redis may have forgotten, the tokens, it does not give out a second time; the first time is no other.
+my $spend = sub { return $q->("SELECT count(*) FILTER (WHERE admitted) FROM gen_durable.admit('[{\"id\": 1, \"rate\": {\"key\": \"slow\"}}]')") };
+is($spend->(), 0, 'a rate limit begins empty, not with its burst');
+
+# While Redis stands still nobody can renew: afterwards no slot is taken away before everybody had the time. This one is of
+# a program that is not there to renew it, so that only this rule can keep it.
+my $now = join '', map { sprintf '%06d', $_ } split /\n/, $redis->ask('TIME');
+$redis->ask('ZADD', 'gen_durable:gate:one:still', $now + 1_000_000, '7');
+is($admit->('one:still', 1), 0, 'a slot of another program is held');
+$redis->signal('STOP');
+my $still = time;
+wait_until('Redis stood still for longer than a lease', sub { time - $still > 2.5 });
+$redis->signal('CONT');
+wait_until('Redis answers', sub { $redis->ask('PING') eq 'PONG' });
+wait_until('the databases are there again', sub { $admit->('g:again', 1) == 1 });
+is($admit->('one:still', 1), 0, 'and still is, when Redis stood still for longer than its lease');
+wait_until('it expires', sub { $admit->('one:still', 1) == 1 });
+pass('but not for ever');
 
 # A claim that rolls back gives its slot back; one that is late, or prepared, does not commit.
 $q->("SELECT gen_durable.insert('f', queue => 'tx', concurrency_key => 'one:tx')");
