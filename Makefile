@@ -58,7 +58,9 @@ OBJS = \
 	src/engine/leave.o \
 	src/engine/limits.o \
 	src/engine/machines.o \
+	src/engine/maintenance.o \
 	src/engine/outcome.o \
+	src/engine/pages.o \
 	src/engine/pick.o \
 	src/engine/poll.o \
 	src/engine/queues.o \

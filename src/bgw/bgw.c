@@ -23,6 +23,9 @@
 #include "bgw/bgw.h"
 #include "compat.h"
 
+/* A lack of worker slots is over when it was not felt for so long. */
+#define SHORTAGE_OVER_MS 60000
+
 /*
  * gd_bgw_start: ask the postmaster for a process of a database, which runs a
  * function once and tells this process of its begin and end.  type is what
@@ -52,6 +55,20 @@ gd_bgw_start(const char *type, const char *name, const char *function, Datum arg
 	done = RegisterDynamicBackgroundWorker(&worker, &handle);
 	MemoryContextSwitchTo(old);
 	return done ? handle : NULL;
+}
+
+/*
+ * gd_bgw_shortage: note that a process found no worker slot; true if that is
+ * news for the log.  Slots that come and go while there are too few are one
+ * shortage, which is over when nobody has lacked one for a while.
+ */
+bool
+gd_bgw_shortage(TimestampTz *last, TimestampTz now)
+{
+	bool		news = now - *last > SHORTAGE_OVER_MS * INT64CONST(1000);
+
+	*last = now;
+	return news;
 }
 
 /*

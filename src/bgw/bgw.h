@@ -28,6 +28,7 @@ extern void gd_ddl_init(void);
 extern BackgroundWorkerHandle *gd_bgw_start(const char *type, const char *name,
 											const char *function, Datum arg,
 											const void *extra, Size extra_len);
+extern bool gd_bgw_shortage(TimestampTz *last, TimestampTz now);
 extern void gd_bgw_begin(void);
 extern void gd_bgw_connect(Oid database);
 extern bool gd_bgw_interrupts(int exit_code);

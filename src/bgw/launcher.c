@@ -59,7 +59,7 @@ typedef struct Registered
 static List *to_look_at = NIL;	/* databases without a slot yet */
 static List *registered = NIL;
 
-static bool said_no_worker = false; /* since the last success */
+static TimestampTz no_worker_at = 0;	/* the last time that one had no slot */
 static bool said_no_slot = false;
 
 /*
@@ -170,18 +170,15 @@ launcher_start(const GdLaunch *launch, TimestampTz now)
 		gd_stats_forget(launch->database);
 		gd_dispatch_forget(launch->database);
 	}
-	else if (launcher_register(launch))
-		said_no_worker = false;
-	else
+	else if (!launcher_register(launch))
 	{
 		gd_database_unlaunch(launch, now + NO_SLOT_MS * INT64CONST(1000));
-		if (!said_no_worker)
+		if (gd_bgw_shortage(&no_worker_at, now))
 			ereport(LOG,
 					(errmsg("gen_durable found no free worker slot for its %s of database %u",
 							kinds[launch->process].name, launch->database),
 					 errhint("Raise max_worker_processes above %d: one for the launcher, and two for each database with the extension, besides what else needs them. It is tried again until a slot is free.",
 							 max_worker_processes)));
-		said_no_worker = true;
 	}
 	list_free(there);
 }

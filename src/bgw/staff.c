@@ -51,7 +51,7 @@ typedef struct Started
 static List *started = NIL;		/* in TopMemoryContext */
 static TimestampTz next_look = 0;
 static bool looked = false;		/* since this process began */
-static bool said_no_worker = false; /* since the last success */
+static TimestampTz no_worker_at = 0;	/* the last time that one had no slot */
 static bool no_room;			/* for a crew, in this turn */
 
 /*
@@ -298,17 +298,14 @@ staff_start(const GdCrew *crew, TimestampTz now)
 	if (found != GD_FOUND_EXTENSION || !gd_executors_start(crew, limit, now, &slot, &generation))
 		return found;
 	if (slot >= 0 && staff_register(slot, generation, crew))
-	{
-		said_no_worker = false;
 		return found;
-	}
 	if (slot >= 0)
 	{
 		gd_executors_not_started(slot, generation, now + NO_SLOT_MS * MS);
 		gd_executors_starve(crew, now + NO_SLOT_MS * MS);
 	}
 	no_room = true;
-	if (!said_no_worker)
+	if (gd_bgw_shortage(&no_worker_at, now))
 		ereport(LOG,
 				(errmsg("gen_durable found no room for an executor of queue \"%s\"", crew->queue),
 				 slot >= 0 ?
@@ -316,7 +313,6 @@ staff_start(const GdCrew *crew, TimestampTz now)
 						 max_worker_processes) :
 				 errhint("Raise gen_durable.max_executors above %d and restart. Until then the crews take turns.",
 						 gd_max_executors)));
-	said_no_worker = true;
 	return found;
 }
 

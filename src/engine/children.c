@@ -10,8 +10,6 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
-#include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 
 #include "engine/children.h"
@@ -20,8 +18,6 @@
 #include "guc.h"
 #include "json.h"
 #include "names.h"
-
-PG_FUNCTION_INFO_V1(gd_children);
 
 static void
 children_put_nullable(JsonbParseState **to, const char *key, GdScan *scan,
@@ -130,42 +126,4 @@ gd_children_join(int64 parent_id, int barrier, int count, TimestampTz now)
 	gd_scan_end(&by_id);
 	gd_row_free(row);
 	gd_table_close(instances);
-}
-
-/*
- * children(id, after, max_rows) -> setof child: page through the children.
- */
-Datum
-gd_children(PG_FUNCTION_ARGS)
-{
-	static const GdInstanceColumn columns[] = {
-		INST_ID, INST_FSM, INST_STATUS, INST_STATE, INST_RESULT, INST_LAST_ERROR
-	};
-	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
-	GdTable    *instances;
-	GdScan		scan;
-	int			max_rows;
-
-	gd_arg_required(fcinfo, 0, "id");
-	gd_arg_required(fcinfo, 1, "after");
-	max_rows = gd_arg_positive(fcinfo, 2, "max_rows");
-	InitMaterializedSRF(fcinfo, 0);
-
-	instances = gd_table_open_read(GD_INSTANCES);
-	gd_scan_begin(&scan, instances, GD_INSTANCES_PARENT);
-	gd_scan_int8(&scan, 1, PG_GETARG_INT64(0));
-	gd_scan_key(&scan, 2, BTGreaterStrategyNumber, F_INT8GT, PG_GETARG_DATUM(1));
-	gd_scan_start(&scan);
-	for (int n = 0; n < max_rows && gd_scan_next(&scan); n++)
-	{
-		Datum		values[lengthof(columns)];
-		bool		nulls[lengthof(columns)];
-
-		for (int c = 0; c < lengthof(columns); c++)
-			values[c] = gd_slot_value(instances, scan.slot, columns[c], &nulls[c]);
-		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
-	}
-	gd_scan_end(&scan);
-	gd_table_close(instances);
-	return (Datum) 0;
 }

@@ -13,8 +13,6 @@
 
 #include "access/detoast.h"
 #include "catalog/pg_type.h"
-#include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 
 #include "engine/inbox.h"
@@ -23,8 +21,6 @@
 #include "guc.h"
 #include "json.h"
 #include "names.h"
-
-PG_FUNCTION_INFO_V1(gd_inbox);
 
 /*
  * gd_names_have: is a name in a text array?
@@ -346,41 +342,4 @@ gd_inbox_collect(TimestampTz consumed_before, int max_rows)
 	gd_row_free(row);
 	gd_table_close(signals);
 	return collected;
-}
-
-/*
- * inbox(id, after, max_rows) -> setof inbox_signal: page through an inbox.
- */
-Datum
-gd_inbox(PG_FUNCTION_ARGS)
-{
-	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
-	GdTable    *signals;
-	GdScan		scan;
-	int			max_rows;
-
-	gd_arg_required(fcinfo, 0, "id");
-	gd_arg_required(fcinfo, 1, "after");
-	max_rows = gd_arg_positive(fcinfo, 2, "max_rows");
-	InitMaterializedSRF(fcinfo, 0);
-
-	signals = gd_table_open_read(GD_SIGNALS);
-	gd_scan_begin(&scan, signals, GD_SIGNALS_INBOX);
-	gd_scan_int8(&scan, 1, PG_GETARG_INT64(0));
-	gd_scan_key(&scan, 2, BTGreaterStrategyNumber, F_INT8GT, PG_GETARG_DATUM(1));
-	gd_scan_start(&scan);
-	for (int n = 0; n < max_rows && gd_scan_next(&scan); n++)
-	{
-		Datum		values[4];
-		bool		nulls[4] = {false};
-
-		values[0] = gd_slot_datum(signals, scan.slot, SIG_ID);
-		values[1] = gd_slot_datum(signals, scan.slot, SIG_NAME);
-		values[2] = gd_slot_datum(signals, scan.slot, SIG_PAYLOAD);
-		values[3] = gd_slot_datum(signals, scan.slot, SIG_INSERTED_AT);
-		tuplestore_putvalues(out->setResult, out->setDesc, values, nulls);
-	}
-	gd_scan_end(&scan);
-	gd_table_close(signals);
-	return (Datum) 0;
 }

@@ -13,6 +13,10 @@
 #include "datatype/timestamp.h"
 #include "utils/uuid.h"
 
+#include "table.h"
+
+extern int64 gd_overdue_pass(GdIndexId index, int max_rows,
+							 void (*act) (GdRow *row, TimestampTz now));
 extern void gd_reap_claim(const pg_uuid_t *token, bool begun);
 extern int64 gd_reap_pass(int max_rows);
 extern int64 gd_timeouts_pass(int max_rows);

@@ -87,26 +87,8 @@ gd_reap_claim(const pg_uuid_t *token, bool begun)
 int64
 gd_reap_pass(int max_rows)
 {
-	TimestampTz now = gd_now();
-	GdTable    *instances = gd_table_open(GD_INSTANCES);
-	GdRow	   *row = gd_row_create(instances);
-	GdScan		scan;
-	int64		reaped = 0;
+	int64		reaped = gd_overdue_pass(GD_INSTANCES_LEASE, max_rows, reap_row);
 
-	gd_scan_begin(&scan, instances, GD_INSTANCES_LEASE);
-	gd_scan_key(&scan, 1, BTLessStrategyNumber, F_TIMESTAMPTZ_LT, TimestampTzGetDatum(now));
-	gd_scan_start(&scan);
-	while (reaped < max_rows && gd_scan_next(&scan))
-	{
-		if (gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
-			continue;
-		reap_row(row, now);
-		reaped++;
-	}
-	gd_scan_end(&scan);
-	gd_row_free(row);
-	gd_table_close(instances);
-	gd_table_flush();
 	if (reaped > 0)
 		gd_event("reaper.reaped", "count=%lld", (long long) reaped);
 	return reaped;
