@@ -101,6 +101,7 @@ OBJS = \
 	src/run_store/ring.o \
 	src/run_store/run.o \
 	src/run_store/scope.o \
+	src/run_store/stats.o \
 	src/run_store/wait.o \
 	src/shmem/cursors.o \
 	src/shmem/databases.o \
@@ -119,7 +120,7 @@ OBJS = \
 # The extension's SQL, by topic, in the order in which it must run.
 SQL_PARTS = \
 	preamble types tables client work outcomes limits machines maintenance \
-	administration views statistics run_store_tables run_store run_store_tenants run_store_comments \
+	administration views statistics run_store_tables run_store run_store_tenants run_store_statistics run_store_comments \
 	privileges comments
 
 DATA = src/sql/gen_durable_pgtap--0.1.0.sql

@@ -25,6 +25,7 @@
 #include "names.h"
 #include "run_store/ring.h"
 #include "run_store/run.h"
+#include "shmem/stats.h"
 #include "shmem/turn.h"
 #include "token.h"
 
@@ -77,6 +78,7 @@ typedef struct Claim
 	Outcome    *outcomes;
 	int			noutcomes;
 	int			size;			/* of outcomes */
+	int64		counts[GD_NRUN_COUNTERS];
 } Claim;
 
 /*
@@ -115,6 +117,7 @@ claim_look(Claim *claim, ClaimClass class)
 	else
 		candidate->present = claim_expired_next(claim, candidate);
 	candidate->ended = !candidate->present;
+	claim->counts[GD_RUNS_READY_CANDIDATES + class] += candidate->present;
 	if (candidate->present)
 		candidate->since = DatumGetTimestampTz(GD_VALUE(candidate->row, class == CLASS_READY ?
 														RUN_WAKE_AT : RUN_CLAIMED_AT));
@@ -199,6 +202,28 @@ claim_note(Claim *claim, GdRow *row, bool poisoned)
 }
 
 /*
+ * claim_count: a run is claimed or poisoned (DK-220).
+ */
+static void
+claim_count(Claim *claim, ClaimClass class, GdRow *row, bool poisoned)
+{
+	int64	   *counts = claim->counts;
+
+	counts[GD_RUNS_READY_OUTCOMES + class]++;
+	if (claim->max_rows == 1 && claim->preference != CLASS_NONE && class != claim->preference)
+		counts[GD_RUNS_FALLBACKS]++;
+	if (poisoned)
+	{
+		counts[GD_RUNS_POISONED_ATTEMPTS]++;
+		return;
+	}
+	counts[gd_run_int(row, RUN_CLAIM_ATTEMPTS) == 1 ? GD_RUNS_ACQUIRED : GD_RUNS_REACQUIRED]++;
+	counts[GD_RUNS_ATTEMPTS] += gd_run_int(row, RUN_CLAIM_ATTEMPTS);
+	if (class == CLASS_EXPIRED)
+		counts[GD_RUNS_STEALS]++;
+}
+
+/*
  * claim_take: claim or poison a candidate; false if another transaction was
  * quicker.
  */
@@ -225,6 +250,7 @@ claim_take(Claim *claim, Candidate *candidate)
 	if (!gd_run_write(row, claim->now, locked))
 		return false;
 	claim_note(claim, row, poisoned);
+	claim_count(claim, (ClaimClass) (candidate - claim->candidates), row, poisoned);
 	return true;
 }
 
@@ -312,6 +338,7 @@ gd_run_claim_due(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
 	Claim		claim = {0};
+	TimestampTz begun = GetCurrentTimestamp();
 
 	gd_writes("gen_durable.run_claim_due()");
 	claim.max_rows = gd_arg_positive(fcinfo, 0, "max_rows");
@@ -328,5 +355,11 @@ gd_run_claim_due(PG_FUNCTION_ARGS)
 	qsort(claim.outcomes, claim.noutcomes, sizeof(Outcome), outcome_compare);
 	for (int i = 0; i < claim.noutcomes; i++)
 		tuplestore_puttuple(out->setResult, claim.outcomes[i].tuple);
+
+	claim.counts[GD_RUNS_SCANS] = 1;
+	claim.counts[GD_RUNS_SCAN_TIME] = Max(GetCurrentTimestamp() - begun, 0);
+	claim.counts[GD_RUNS_WANTED] = claim.max_rows;
+	for (int c = 0; c < GD_NRUN_COUNTERS; c++)
+		gd_stats_count_run((GdRunCounter) c, claim.counts[c]);
 	return (Datum) 0;
 }

@@ -19,6 +19,7 @@
 
 #include "run_store/collect.h"
 #include "run_store/run.h"
+#include "shmem/stats.h"
 
 /*
  * collect_wants_sql: does anything follow the deletion of a run?
@@ -85,5 +86,6 @@ gd_runs_collect(TimestampTz finished_before, int max_rows)
 	gd_row_free(row);
 	gd_table_close(runs);
 	gd_table_flush();
+	gd_stats_count_run(GD_RUNS_COLLECTED, collected);
 	return collected;
 }

@@ -19,6 +19,7 @@
 
 #include "names.h"
 #include "run_store/commit.h"
+#include "shmem/stats.h"
 
 #define STALE_HINT "Somebody else has committed or claimed the run: fetch it again, or give it up."
 
@@ -155,12 +156,19 @@ commit_check_bindings(GdRow *row, const GdRunProposal *proposal)
 				 errhint("It never changes.")));
 }
 
+/*
+ * commit_check_fence: is the run as the proposal expects it?  A commit that
+ * comes too late is counted whatever becomes of its transaction.
+ */
 static void
 commit_check_fence(GdRow *row, const GdRunProposal *proposal)
 {
 	const char *run_id = gd_run_shown(gd_run_text(row, RUN_RUN_ID));
+	bool		lost = proposal->token && !gd_run_holds(row, proposal->token);
 
-	if (proposal->token && !gd_run_holds(row, proposal->token))
+	if (lost || gd_run_seq(row) != proposal->expected_seq)
+		gd_stats_count_run_now(GD_RUNS_STALE, 1);
+	if (lost)
 		ereport(ERROR,
 				(errcode(GD_ERRCODE_STALE_FENCE),
 				 errmsg("the claim of run \"%s\" is not current", run_id),
@@ -256,6 +264,8 @@ gd_run_commit_proposal(GdRuns *runs, const GdRunScope *scope, const text *run_id
 		(void) gd_run_write(runs->row, runs->now, true);
 	}
 	gd_run_awake(runs->row, runs->now);
+	gd_stats_count_run((GdRunCounter) (GD_RUNS_COMMIT_RETAIN + proposal->schedule), 1);
+	gd_stats_count_run(GD_RUNS_UNCLAIMED, proposal->token == NULL);
 }
 
 static GdRunTime

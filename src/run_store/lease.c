@@ -20,6 +20,7 @@
 #include "clock.h"
 #include "names.h"
 #include "run_store/run.h"
+#include "shmem/stats.h"
 
 PG_FUNCTION_INFO_V1(gd_run_refresh_claim);
 PG_FUNCTION_INFO_V1(gd_run_release_claim);
@@ -30,6 +31,16 @@ PG_FUNCTION_INFO_V1(gd_run_retry_poisoned);
 
 /* All runs that the user may see. */
 static const GdRunScope everywhere = {true, NULL};
+
+/*
+ * lease_count: a call that began then has come to this (DK-221).
+ */
+static void
+lease_count(GdRunCounter result, GdRunCounter time, TimestampTz begun)
+{
+	gd_stats_count_run(result, 1);
+	gd_stats_count_run(time, Max(GetCurrentTimestamp() - begun, 0));
+}
 
 /*
  * lease_lock: lock the run that a token claims, whose sequence is seq unless
@@ -62,6 +73,7 @@ gd_run_refresh_claim(PG_FUNCTION_ARGS)
 	const pg_uuid_t *token;
 	GdRuns		runs;
 	TimestampTz claimed_at;
+	TimestampTz begun = GetCurrentTimestamp();
 
 	gd_writes("gen_durable.run_refresh_claim()");
 	run_id = gd_arg_name(fcinfo, 0, "run_id");
@@ -69,14 +81,18 @@ gd_run_refresh_claim(PG_FUNCTION_ARGS)
 	(void) gd_run_arg_now(fcinfo, 2, 0);
 	gd_runs_open(&runs);
 	if (!lease_lock(&runs, run_id, token, NULL))
+	{
+		gd_stats_count_run_now(GD_RUNS_REFRESH_LOST, 1);
 		ereport(ERROR,
 				(errcode(GD_ERRCODE_CLAIM_LOST),
 				 errmsg("the claim of run \"%s\" is lost", gd_run_shown(run_id)),
 				 errhint("It was released, committed, or taken by another claimant: give the work up.")));
+	}
 	claimed_at = DatumGetTimestampTz(GD_VALUE(runs.row, RUN_CLAIMED_AT));
 	gd_row_set(runs.row, RUN_CLAIMED_AT, TimestampTzGetDatum(Max(claimed_at, runs.now)));
 	(void) gd_run_write(runs.row, runs.now, true);
 	gd_runs_close(&runs);
+	lease_count(GD_RUNS_REFRESHED, GD_RUNS_REFRESH_TIME, begun);
 	PG_RETURN_VOID();
 }
 
@@ -93,19 +109,23 @@ gd_run_release_claim(PG_FUNCTION_ARGS)
 	const pg_uuid_t *token;
 	GdRuns		runs;
 	TimestampTz now;
+	TimestampTz begun = GetCurrentTimestamp();
+	bool		held;
 
 	gd_writes("gen_durable.run_release_claim()");
 	run_id = gd_arg_name(fcinfo, 0, "run_id");
 	token = lease_arg_token(fcinfo);
 	now = gd_run_arg_now(fcinfo, 2, gd_now());
 	gd_runs_open(&runs);
-	if (lease_lock(&runs, run_id, token, NULL))
+	held = lease_lock(&runs, run_id, token, NULL);
+	if (held)
 	{
 		gd_run_clear(runs.row);
 		gd_row_set(runs.row, RUN_WAKE_AT, TimestampTzGetDatum(now));
 		(void) gd_run_write(runs.row, runs.now, true);
 	}
 	gd_runs_close(&runs);
+	lease_count(held ? GD_RUNS_RELEASED : GD_RUNS_RELEASE_MISSED, GD_RUNS_RELEASE_TIME, begun);
 	PG_RETURN_VOID();
 }
 
@@ -246,16 +266,22 @@ gd_run_abandon_claim(PG_FUNCTION_ARGS)
 	Abandon		abandon;
 	GdRuns		runs;
 	const char *result = "stale";
+	GdRunCounter counter = GD_RUNS_ABANDON_STALE;
+	TimestampTz begun = GetCurrentTimestamp();
 
 	gd_writes("gen_durable.run_abandon_claim()");
 	abandon_read(fcinfo, &abandon);
 	gd_runs_open(&runs);
 	if (lease_lock(&runs, abandon.run_id, abandon.token, &abandon.expected_seq))
 	{
-		result = abandon_fill(runs.row, &abandon) ? "rescheduled" : "poisoned";
+		bool		again = abandon_fill(runs.row, &abandon);
+
+		result = again ? "rescheduled" : "poisoned";
+		counter = again ? GD_RUNS_RESCHEDULED : GD_RUNS_POISONED_ABANDONS;
 		(void) gd_run_write(runs.row, runs.now, true);
 	}
 	gd_runs_close(&runs);
+	lease_count(counter, GD_RUNS_ABANDON_TIME, begun);
 	PG_RETURN_TEXT_P(cstring_to_text(result));
 }
 
@@ -270,6 +296,8 @@ gd_run_retry_poisoned(PG_FUNCTION_ARGS)
 	TimestampTz now;
 	GdRuns		runs;
 	Datum		result;
+	bool		poisoned;
+	TimestampTz begun = GetCurrentTimestamp();
 
 	gd_writes("gen_durable.run_retry_poisoned()");
 	gd_run_scope_read(fcinfo, 0, &scope);
@@ -279,11 +307,15 @@ gd_run_retry_poisoned(PG_FUNCTION_ARGS)
 	if (!gd_run_lock(&runs, &scope, run_id))
 		gd_run_not_found(run_id);
 	if (gd_run_status_is_terminal(gd_run_status(runs.row)))
+	{
+		gd_stats_count_run_now(GD_RUNS_RECOVERY_INACTIVE, 1);
 		ereport(ERROR,
 				(errcode(GD_ERRCODE_TERMINAL),
 				 errmsg("run \"%s\" is %s", gd_run_shown(run_id),
 						gd_run_status_name(gd_run_status(runs.row)))));
-	if (gd_run_is_poisoned(runs.row))
+	}
+	poisoned = gd_run_is_poisoned(runs.row);
+	if (poisoned)
 	{
 		gd_run_clear(runs.row);
 		gd_row_set(runs.row, RUN_CLAIM_ATTEMPTS, Int32GetDatum(0));
@@ -294,5 +326,6 @@ gd_run_retry_poisoned(PG_FUNCTION_ARGS)
 	}
 	result = gd_run_return(fcinfo, runs.row);
 	gd_runs_close(&runs);
+	lease_count(poisoned ? GD_RUNS_RECOVERED : GD_RUNS_RECOVERY_HEALTHY, GD_RUNS_RECOVERY_TIME, begun);
 	PG_RETURN_DATUM(result);
 }

@@ -1,7 +1,8 @@
 /*
  * stats.c
  *		What the view `stats` shows of each queue: how many rows are in which
- *		state, and how often what has happened.
+ *		state, and how often what has happened; and `run_stats` of the run
+ *		store.
  *
  * A transaction notes what it changes, by queue and by subtransaction, and
  * adds it to the queue's entry after its commit.  So the gauges are the sums
@@ -13,7 +14,8 @@
  * queue has held no live row and seen nothing happen for a while gives way to
  * a new queue when there is no free one.  A queue that finds no place is
  * counted in the entry without a name, which each database has, as is what
- * belongs to no queue.
+ * belongs to no queue.  The run store of a database has an entry of its own,
+ * with counters of its own and no gauges, from its first use on.
  *
  * The count of all rows reads one snapshot while others commit.  When it
  * begins, it notes the snapshot here and keeps the gauges of that moment in
@@ -62,13 +64,24 @@
 /* Entries that a process remembers; a power of two. */
 #define CACHE_SIZE 256
 
+/* Room for what is counted, whatever the entry is of. */
+#define NCOUNTERS Max((int) GD_NCOUNTERS, (int) GD_NRUN_COUNTERS)
+
+/* What an entry counts. */
+typedef enum StatsKind
+{
+	STATS_QUEUE,
+	STATS_RUNS
+} StatsKind;
+
 typedef struct StatsEntry
 {
 	/* Under the list's lock, but for the generation: see above. */
 	int			next;			/* in its hash bucket, or in the free list */
 	Oid			database;
+	StatsKind	kind;
 	uint64		hash;
-	int			name_len;
+	int			name_len;		/* of a queue's name; else empty */
 	char		name[256];
 
 	slock_t		mutex;
@@ -77,7 +90,7 @@ typedef struct StatsEntry
 	int64		gauges[GD_NGAUGES];
 	int64		base[GD_NGAUGES];
 	int64		late[GD_NGAUGES];
-	int64		counters[GD_NCOUNTERS];
+	int64		counters[NCOUNTERS];
 	TimestampTz since;
 	TimestampTz touched;		/* when it was last added to */
 	TimestampTz counted_at;		/* without a name: when a count last set the
@@ -112,7 +125,7 @@ typedef struct StatsPending
 	int			level;
 	int			below;			/* the same entry's at an outer level, or -1 */
 	int64		gauges[GD_NGAUGES];
-	int64		counters[GD_NCOUNTERS];
+	int64		counters[NCOUNTERS];
 } StatsPending;
 
 /* Where a queue's entry was found. */
@@ -185,10 +198,10 @@ gd_stats_attach(void *start, bool first)
 }
 
 /*
- * stats_find: a queue's entry, or NO_ENTRY.  With the list's lock held.
+ * stats_find: an entry, or NO_ENTRY.  With the list's lock held.
  */
 static int
-stats_find(uint64 hash, const char *name, int len)
+stats_find(StatsKind kind, uint64 hash, const char *name, int len)
 {
 	int			i = shared->buckets[hash % gd_max_queues];
 
@@ -197,7 +210,7 @@ stats_find(uint64 hash, const char *name, int len)
 		StatsEntry *entry = &shared->entries[i];
 
 		if (entry->hash == hash && entry->database == MyDatabaseId &&
-			entry->name_len == len && memcmp(entry->name, name, len) == 0)
+			entry->kind == kind && entry->name_len == len && memcmp(entry->name, name, len) == 0)
 			break;
 		i = entry->next;
 	}
@@ -282,11 +295,11 @@ stats_clear(StatsEntry *entry, TimestampTz now, bool rebasing)
 }
 
 /*
- * stats_create: a new entry for a queue.  With the list's lock held
+ * stats_create: a new entry.  With the list's lock held
  * exclusively.
  */
 static int
-stats_create(uint64 hash, const char *name, int len)
+stats_create(StatsKind kind, uint64 hash, const char *name, int len)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	int			taken = stats_take(now);
@@ -298,6 +311,7 @@ stats_create(uint64 hash, const char *name, int len)
 	entry = &shared->entries[taken];
 	bucket = &shared->buckets[hash % gd_max_queues];
 	entry->database = MyDatabaseId;
+	entry->kind = kind;
 	entry->hash = hash;
 	entry->name_len = len;
 	memcpy(entry->name, name, len);
@@ -308,14 +322,15 @@ stats_create(uint64 hash, const char *name, int len)
 }
 
 /*
- * stats_lookup: the entry in which a queue is counted, with its generation; an
- * empty name is what belongs to no queue.  NO_ENTRY where there is no place
- * for even that.
+ * stats_lookup: the entry in which a queue is counted, or the run store, with
+ * its generation; an empty name is what belongs to no queue.  NO_ENTRY where
+ * there is no place for even that.
  */
 static int
-stats_lookup(const char *name, int len, uint32 *generation)
+stats_lookup(StatsKind kind, const char *name, int len, uint32 *generation)
 {
-	uint64		hash = hash_bytes_extended((const unsigned char *) name, len, MyDatabaseId);
+	uint64		hash = hash_bytes_extended((const unsigned char *) name, len,
+										   hash_combine64(MyDatabaseId, kind));
 	StatsCached *cached = &cache[hash & (CACHE_SIZE - 1)];
 	int			entry;
 
@@ -326,22 +341,22 @@ stats_lookup(const char *name, int len, uint32 *generation)
 		return cached->entry;
 
 	LWLockAcquire(&shared->lock, LW_SHARED);
-	entry = stats_find(hash, name, len);
+	entry = stats_find(kind, hash, name, len);
 	if (entry != NO_ENTRY)
 		*generation = shared->entries[entry].generation;
 	LWLockRelease(&shared->lock);
 	if (entry == NO_ENTRY)
 	{
 		LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
-		entry = stats_find(hash, name, len);
+		entry = stats_find(kind, hash, name, len);
 		if (entry == NO_ENTRY)
-			entry = stats_create(hash, name, len);
+			entry = stats_create(kind, hash, name, len);
 		if (entry != NO_ENTRY)
 			*generation = shared->entries[entry].generation;
 		LWLockRelease(&shared->lock);
 	}
 	if (entry == NO_ENTRY)
-		return len == 0 ? NO_ENTRY : stats_lookup("", 0, generation);
+		return len == 0 ? NO_ENTRY : stats_lookup(kind, "", 0, generation);
 	cached->hash = hash;
 	cached->entry = entry;
 	cached->generation = *generation;
@@ -352,8 +367,8 @@ static int
 stats_lookup_queue(const text *queue, uint32 *generation)
 {
 	if (queue == NULL)
-		return stats_lookup("", 0, generation);
-	return stats_lookup(VARDATA_ANY(queue), Min(VARSIZE_ANY_EXHDR(queue), 255), generation);
+		return stats_lookup(STATS_QUEUE, "", 0, generation);
+	return stats_lookup(STATS_QUEUE, VARDATA_ANY(queue), Min(VARSIZE_ANY_EXHDR(queue), 255), generation);
 }
 
 /*
@@ -385,20 +400,14 @@ pending_push(int entry, uint32 generation, int level)
 }
 
 /*
- * pending_of: what the transaction does to a queue's entry; NULL if nothing is
- * kept.
+ * pending_of: what the transaction does to an entry; NULL if there is none.
  */
 static StatsPending *
-pending_of(const text *queue)
+pending_of(int entry, uint32 generation)
 {
 	int			level = GetCurrentTransactionNestLevel();
-	uint32		generation;
 	StatsPending *at;
-	int			entry;
 
-	if (!gd_shmem_ready())
-		return NULL;
-	entry = stats_lookup_queue(queue, &generation);
 	if (entry == NO_ENTRY)
 		return NULL;
 	if (latest == NULL)
@@ -420,10 +429,41 @@ pending_of(const text *queue)
 	return at;
 }
 
+/*
+ * pending_of_queue, pending_of_runs: likewise of a queue's entry, and of the
+ * run store's; NULL without the preload.
+ */
+static StatsPending *
+pending_of_queue(const text *queue)
+{
+	uint32		generation = 0;
+	int			entry = gd_shmem_ready() ? stats_lookup_queue(queue, &generation) : NO_ENTRY;
+
+	return pending_of(entry, generation);
+}
+
+static StatsPending *
+pending_of_runs(void)
+{
+	uint32		generation = 0;
+	int			entry = gd_shmem_ready() ? stats_lookup(STATS_RUNS, "", 0, &generation) : NO_ENTRY;
+
+	return pending_of(entry, generation);
+}
+
 void
 gd_stats_count(const text *queue, GdCounter counter, int64 n)
 {
-	StatsPending *at = n == 0 ? NULL : pending_of(queue);
+	StatsPending *at = n == 0 ? NULL : pending_of_queue(queue);
+
+	if (at)
+		at->counters[counter] += n;
+}
+
+void
+gd_stats_count_run(GdRunCounter counter, int64 n)
+{
+	StatsPending *at = n == 0 ? NULL : pending_of_runs();
 
 	if (at)
 		at->counters[counter] += n;
@@ -435,7 +475,7 @@ gd_stats_count(const text *queue, GdCounter counter, int64 n)
 void
 gd_stats_move(const text *queue, GdGauge from, GdGauge to)
 {
-	StatsPending *at = from == to ? NULL : pending_of(queue);
+	StatsPending *at = from == to ? NULL : pending_of_queue(queue);
 
 	if (at == NULL)
 		return;
@@ -445,21 +485,42 @@ gd_stats_move(const text *queue, GdGauge from, GdGauge to)
 		at->gauges[to]++;
 }
 
-void
-gd_stats_count_now(const text *queue, GdCounter counter, int64 n)
+static void
+stats_add_now(int number, uint32 generation, int counter, int64 n)
 {
-	uint32		generation;
-	int			number;
 	StatsEntry *entry;
 
-	if (n == 0 || !gd_shmem_ready() ||
-		(number = stats_lookup_queue(queue, &generation)) == NO_ENTRY)
+	if (number == NO_ENTRY)
 		return;
 	entry = &shared->entries[number];
 	SpinLockAcquire(&entry->mutex);
 	if (entry->generation == generation)
 		entry->counters[counter] += n;
 	SpinLockRelease(&entry->mutex);
+}
+
+void
+gd_stats_count_now(const text *queue, GdCounter counter, int64 n)
+{
+	uint32		generation;
+	int			number;
+
+	if (n == 0 || !gd_shmem_ready())
+		return;
+	number = stats_lookup_queue(queue, &generation);
+	stats_add_now(number, generation, counter, n);
+}
+
+void
+gd_stats_count_run_now(GdRunCounter counter, int64 n)
+{
+	uint32		generation;
+	int			number;
+
+	if (n == 0 || !gd_shmem_ready())
+		return;
+	number = stats_lookup(STATS_RUNS, "", 0, &generation);
+	stats_add_now(number, generation, counter, n);
 }
 
 /*
@@ -492,7 +553,7 @@ pending_add(const StatsPending *from, TransactionId xid, TimestampTz now)
 	{
 		for (int g = 0; g < GD_NGAUGES; g++)
 			entry->gauges[g] += from->gauges[g];
-		for (int c = 0; c < GD_NCOUNTERS; c++)
+		for (int c = 0; c < NCOUNTERS; c++)
 			entry->counters[c] += from->counters[c];
 		if (entry->rebasing && rebase_sees(xid))
 			for (int g = 0; g < GD_NGAUGES; g++)
@@ -574,7 +635,7 @@ pending_merge(int level)
 		}
 		for (int g = 0; g < GD_NGAUGES; g++)
 			to->gauges[g] += from->gauges[g];
-		for (int c = 0; c < GD_NCOUNTERS; c++)
+		for (int c = 0; c < NCOUNTERS; c++)
 			to->counters[c] += from->counters[c];
 	}
 	npending = kept;
@@ -615,7 +676,7 @@ gd_stats_read(GdQueueStats **queues, TimestampTz *counted_at)
 		StatsEntry *entry = &shared->entries[i];
 		GdQueueStats *to = &(*queues)[n];
 
-		if (entry->database != MyDatabaseId)
+		if (entry->database != MyDatabaseId || entry->kind != STATS_QUEUE)
 			continue;
 		to->name_len = entry->name_len;
 		memcpy(to->name, entry->name, entry->name_len);
@@ -630,6 +691,28 @@ gd_stats_read(GdQueueStats **queues, TimestampTz *counted_at)
 	}
 	LWLockRelease(&shared->lock);
 	return n;
+}
+
+/*
+ * gd_stats_read_runs: the counters of this database's run store, and since
+ * when they count; false where there are none: without the preload, or where
+ * there was no place for them.
+ */
+bool
+gd_stats_read_runs(int64 *counters, TimestampTz *since)
+{
+	uint32		generation;
+	int			number;
+	StatsEntry *entry;
+
+	if (!gd_shmem_ready() || (number = stats_lookup(STATS_RUNS, "", 0, &generation)) == NO_ENTRY)
+		return false;
+	entry = &shared->entries[number];
+	SpinLockAcquire(&entry->mutex);
+	memcpy(counters, entry->counters, sizeof(int64) * GD_NRUN_COUNTERS);
+	*since = entry->since;
+	SpinLockRelease(&entry->mutex);
+	return true;
 }
 
 /*
@@ -674,7 +757,7 @@ gd_stats_rebase_begin(Snapshot snapshot)
 	if (!registered)
 		before_shmem_exit(rebase_before_exit, (Datum) 0);
 	registered = true;
-	if (stats_lookup("", 0, &generation) == NO_ENTRY || snapshot->xcnt > rebase_max_xip())
+	if (stats_lookup(STATS_QUEUE, "", 0, &generation) == NO_ENTRY || snapshot->xcnt > rebase_max_xip())
 		return false;
 	if (rebase_found == NULL)
 		rebase_found = MemoryContextAllocHuge(TopMemoryContext,
@@ -744,7 +827,7 @@ gd_stats_rebase_end(bool complete)
 			for (int g = 0; complete && g < GD_NGAUGES; g++)
 				entry->gauges[g] += rebase_found[i][g] - entry->base[g] - entry->late[g];
 			entry->rebasing = false;
-			if (complete && entry->name_len == 0)
+			if (complete && entry->kind == STATS_QUEUE && entry->name_len == 0)
 				entry->counted_at = now;
 			SpinLockRelease(&entry->mutex);
 		}

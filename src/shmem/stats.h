@@ -1,7 +1,8 @@
 /*
  * stats.h
  *		What the view `stats` shows of each queue: how many rows are in which
- *		state, and how often what has happened.
+ *		state, and how often what has happened; and `run_stats` of the run
+ *		store.
  */
 #ifndef GEN_DURABLE_STATS_H
 #define GEN_DURABLE_STATS_H
@@ -61,6 +62,49 @@ typedef enum GdCounter
 	GD_NCOUNTERS
 } GdCounter;
 
+/* What is counted of the run store, in the order of its view. */
+typedef enum GdRunCounter
+{
+	GD_RUNS_INSERTED,
+	GD_RUNS_SCANS,				/* calls that claim */
+	GD_RUNS_SCAN_TIME,			/* microseconds that they took */
+	GD_RUNS_WANTED,				/* runs that they asked for */
+	GD_RUNS_READY_CANDIDATES,	/* runs that they looked at, by class */
+	GD_RUNS_EXPIRED_CANDIDATES,
+	GD_RUNS_READY_OUTCOMES,		/* leases and poisonings, by class */
+	GD_RUNS_EXPIRED_OUTCOMES,
+	GD_RUNS_FALLBACKS,			/* calls for one run that got it from the
+								 * class that was not preferred */
+	GD_RUNS_ACQUIRED,			/* leases of a first attempt */
+	GD_RUNS_REACQUIRED,			/* leases of a later one */
+	GD_RUNS_STEALS,				/* leases of an expired claim */
+	GD_RUNS_ATTEMPTS,			/* sum of the leases' attempts */
+	GD_RUNS_POISONED_ATTEMPTS,	/* poisoned, by reason */
+	GD_RUNS_POISONED_ABANDONS,
+	GD_RUNS_REFRESHED,
+	GD_RUNS_REFRESH_LOST,
+	GD_RUNS_REFRESH_TIME,
+	GD_RUNS_RELEASED,
+	GD_RUNS_RELEASE_MISSED,		/* the claim was not current */
+	GD_RUNS_RELEASE_TIME,
+	GD_RUNS_RESCHEDULED,
+	GD_RUNS_ABANDON_STALE,
+	GD_RUNS_ABANDON_TIME,
+	GD_RUNS_RECOVERED,
+	GD_RUNS_RECOVERY_HEALTHY,	/* there was nothing to recover */
+	GD_RUNS_RECOVERY_INACTIVE,	/* the run was terminal */
+	GD_RUNS_RECOVERY_TIME,
+	GD_RUNS_COMMIT_RETAIN,		/* commits, by schedule, as in GdRunSchedule */
+	GD_RUNS_COMMIT_IMMEDIATE,
+	GD_RUNS_COMMIT_AT,
+	GD_RUNS_COMMIT_EXTERNAL,
+	GD_RUNS_COMMIT_TERMINAL,
+	GD_RUNS_UNCLAIMED,			/* those of them that had no claim */
+	GD_RUNS_STALE,				/* commits behind a lost fence */
+	GD_RUNS_COLLECTED,			/* ended runs that gc deleted */
+	GD_NRUN_COUNTERS
+} GdRunCounter;
+
 /* A queue as it stands. */
 typedef struct GdQueueStats
 {
@@ -82,6 +126,11 @@ extern void gd_stats_move(const text *queue, GdGauge from, GdGauge to);
 
 /* At once, whatever becomes of the transaction. */
 extern void gd_stats_count_now(const text *queue, GdCounter counter, int64 n);
+
+/* The same of the run store. */
+extern void gd_stats_count_run(GdRunCounter counter, int64 n);
+extern void gd_stats_count_run_now(GdRunCounter counter, int64 n);
+extern bool gd_stats_read_runs(int64 *counters, TimestampTz *since);
 
 extern int	gd_stats_read(GdQueueStats **queues, TimestampTz *counted_at);
 extern void gd_stats_forget(Oid database);

@@ -40,6 +40,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "clock.h"
 #include "compat.h"
 #include "guc.h"
 #include "shmem/dispatch.h"
@@ -131,6 +132,9 @@ static WakePending *pending = NULL;
 static int	npending = 0;
 static int	pending_size = 0;
 static bool pending_all = false;	/* too many: wake the whole database */
+static TimestampTz pending_later = DT_NOEND;	/* the first row that was due
+												 * so late that a poll finds
+												 * it */
 
 Size
 gd_wake_size(void)
@@ -344,35 +348,52 @@ pending_add(GdWakeKey key, TimestampTz due, bool all)
 }
 
 /*
+ * pending_is_soon: can a poll be too late for what is due then?
+ */
+static bool
+pending_is_soon(TimestampTz due, TimestampTz now)
+{
+	return due <= now + Max(gd_poll_interval, gd_max_poll_interval) * INT64CONST(1000);
+}
+
+/*
  * gd_wake_runnable: a row of a queue is runnable once the transaction commits.
  *
  * One that is due only later lowers the queue's timer.  If there is none, it
- * wakes a waiter whose next poll could be after that, which sets one.
+ * wakes a waiter whose next poll could be after that, which sets one.  Of those
+ * that any poll will find, the first is kept: the transaction may be so long
+ * that it is due at its end.
  */
 void
 gd_wake_runnable(const text *queue, TimestampTz eligible_at, TimestampTz now)
 {
-	if (gd_shmem_ready() &&
-		eligible_at <= now + Max(gd_poll_interval, gd_max_poll_interval) * INT64CONST(1000))
+	if (!gd_shmem_ready())
+		return;
+	if (pending_is_soon(eligible_at, now))
 		pending_add(gd_wake_queue(queue), eligible_at <= now ? DT_NOBEGIN : eligible_at, false);
+	else
+		pending_later = Min(pending_later, eligible_at);
 }
 
 /*
  * gd_wake_run: a run can be claimed once the transaction commits, or is due
  * before a waiter's next poll.  One waiter for all runs wants to know, and one
- * for those of its tenant.
+ * for those of its tenant.  As above, the first of all others is kept.
  */
 void
 gd_wake_run(const text *tenant, TimestampTz wake_at, TimestampTz now)
 {
-	if (gd_shmem_ready() &&
-		wake_at <= now + Max(gd_poll_interval, gd_max_poll_interval) * INT64CONST(1000))
+	if (!gd_shmem_ready())
+		return;
+	if (pending_is_soon(wake_at, now))
 	{
 		TimestampTz due = wake_at <= now ? DT_NOBEGIN : wake_at;
 
 		pending_add(gd_wake_runs(NULL), due, false);
 		pending_add(gd_wake_runs(tenant), due, false);
 	}
+	else
+		pending_later = Min(pending_later, wake_at);
 }
 
 /*
@@ -440,6 +461,7 @@ pending_forget(void)
 	npending = 0;
 	pending_size = 0;
 	pending_all = false;
+	pending_later = DT_NOEND;
 }
 
 /*
@@ -466,7 +488,7 @@ pending_wake(void)
 {
 	/* What we wrote is to be seen before we look who waits. */
 	pg_memory_barrier();
-	if (pending_all)
+	if (pending_all || pending_is_soon(pending_later, gd_now()))
 		wake_database();
 	else
 		for (int i = 0; i < npending; i++)
@@ -484,7 +506,7 @@ wake_xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_COMMIT:
-			if (npending > 0)
+			if (npending > 0 || pending_later != DT_NOEND)
 				pending_wake();
 			pending_forget();
 			break;

@@ -22,7 +22,8 @@ BEGIN
   routines := CASE level
     WHEN 'client' THEN client
     WHEN 'worker' THEN worker
-    WHEN 'monitor' THEN ARRAY['why', 'limit_counts', 'dispatched', 'queue_counters', 'queue_heads', 'processes', 'waiters', 'run_visible', 'run_all_tenants']
+    WHEN 'monitor' THEN ARRAY['why', 'limit_counts', 'dispatched', 'queue_counters', 'queue_heads', 'processes', 'waiters', 'run_visible', 'run_all_tenants',
+                            'run_counters', 'run_heads']
     WHEN 'admin' THEN (SELECT array_agg(p.proname::text) FROM pg_proc AS p
                        WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prorettype <> 'trigger'::regtype)
   END;

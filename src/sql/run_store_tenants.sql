@@ -52,7 +52,7 @@ BEGIN
     JOIN pg_proc AS p ON p.oid = d.objid
     JOIN pg_namespace AS n ON n.oid = p.pronamespace
     WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
-      AND starts_with(p.proname, 'run_') AND p.proname <> 'run_all_tenants' AND p.prorettype <> 'trigger'::regtype
+      AND starts_with(p.proname, 'run_') AND p.proname NOT IN ('run_all_tenants', 'run_counters') AND p.prorettype <> 'trigger'::regtype
   LOOP
     EXECUTE format('GRANT EXECUTE ON ROUTINE %s TO %s', routine, role);
   END LOOP;

@@ -61,6 +61,7 @@ INSERT INTO contract VALUES
   ('processes', 'OUT kind text, OUT pid integer, OUT since timestamp with time zone, OUT state text', 'SETOF record'),
   ('waiters', 'OUT pid integer, OUT queues text[], OUT instance bigint, OUT since timestamp with time zone', 'SETOF record'),
   ('queue_heads', 'OUT queue text, OUT oldest_due timestamp with time zone, OUT due_next timestamp with time zone', 'SETOF record'),
+  ('run_heads', 'OUT oldest_due timestamp with time zone, OUT due_next timestamp with time zone, OUT oldest_claim timestamp with time zone', 'record'),
   ('run_insert', 'scope text, run_id text, graph_id text, graph_hash text, state bytea, wake_at timestamp with time zone, checkpoint_seq bigint DEFAULT 1, checkpoint_type text DEFAULT ''run_initialized''::text, step integer DEFAULT 0, started_at timestamp with time zone DEFAULT NULL::timestamp with time zone, updated_at timestamp with time zone DEFAULT NULL::timestamp with time zone', 'gen_durable.run'),
   ('run_fetch', 'scope text, run_id text', 'gen_durable.run'),
   ('run_inspect', 'scope text, run_id text', 'gen_durable.run_info'),

@@ -42,7 +42,7 @@ INSERT INTO may VALUES
   ('run_insert', '{client,worker,admin}'), ('run_fetch', '{client,worker,admin}'), ('run_inspect', '{client,worker,admin}'), ('run_list', '{client,worker,admin}'),
   ('run_lock', '{client,worker,admin}'), ('run_mutate', '{client,worker,admin}'), ('run_wait', '{worker,admin}'), ('run_commit_unclaimed', '{client,worker,admin}'), ('run_commit', '{worker,admin}'), ('run_claim_due', '{worker,admin}'),
   ('run_refresh_claim', '{worker,admin}'), ('run_release_claim', '{worker,admin}'), ('run_abandon_claim', '{worker,admin}'), ('run_retry_poisoned', '{admin}'),
-  ('run_visible', '{monitor,admin}'), ('run_all_tenants', '{client,worker,monitor,admin}'), ('grant_tenant', '{admin}'),
+  ('run_visible', '{monitor,admin}'), ('run_counters', '{monitor,admin}'), ('run_heads', '{monitor,admin}'), ('run_all_tenants', '{client,worker,monitor,admin}'), ('grant_tenant', '{admin}'),
   ('grant_usage', '{admin}');
 SELECT set_eq($$SELECT function FROM may$$, $$SELECT proname::text FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prorettype <> 'trigger'::regtype$$, 'the matrix has every function');
 SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace = 'gen_durable'::regnamespace AND p.prosecdef AND p.prorettype = 'trigger'::regtype$$,

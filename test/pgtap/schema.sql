@@ -11,7 +11,7 @@ SELECT no_plan();
 
 SELECT has_schema('gen_durable');
 SELECT tables_are('gen_durable', ARRAY['instances', 'signals', 'fsms', 'queues', 'bucket_configs', 'buckets', 'slot_credits', 'slot_holders', 'runs', 'run_tenants']);
-SELECT views_are('gen_durable', ARRAY['blocked_instances', 'stats', 'unkeyed_instances', 'limits', 'limit_keys', 'workers']);
+SELECT views_are('gen_durable', ARRAY['blocked_instances', 'stats', 'run_stats', 'unkeyed_instances', 'limits', 'limit_keys', 'workers']);
 SELECT enums_are('gen_durable', ARRAY['durable_status']);
 SELECT enum_has_labels('gen_durable', 'durable_status',
   ARRAY['runnable', 'executing', 'awaiting_signal', 'awaiting_children', 'done', 'failed', 'cancelled'], 'the statuses, in order');

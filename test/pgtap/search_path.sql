@@ -181,6 +181,9 @@ BEGIN
     $c$SELECT (pg_catalog.count(inserted) OPERATOR(pg_catalog.>=) 0)::text FROM gen_durable.queue_counters()$c$,
     $c$SELECT pg_catalog.count(due_next)::text FROM gen_durable.queue_heads()$c$,
     $c$SELECT (pg_catalog.count(*) OPERATOR(pg_catalog.>) 0)::text FROM gen_durable.stats$c$,
+    $c$SELECT pg_catalog.num_nulls(inserted, since)::text FROM gen_durable.run_counters()$c$,
+    $c$SELECT pg_catalog.num_nulls(due_next)::text FROM gen_durable.run_heads()$c$,
+    $c$SELECT pg_catalog.count(*)::text FROM gen_durable.run_stats$c$,
     $c$SELECT pg_catalog.count(since)::text FROM gen_durable.processes()$c$,
     $c$SELECT pg_catalog.count(since)::text FROM gen_durable.waiters()$c$,
     $c$SELECT pg_catalog.count(*)::text FROM gen_durable.workers$c$]
