@@ -64,8 +64,37 @@ SET ROLE gd_mutator;
 SELECT mutate(name => 'm'), current_user;
 SELECT mutate('{"raise": 1}', 'm'), current_user;
 RESET ROLE;
-DROP OWNED BY gd_mutator;
-DROP ROLE gd_mutator;
+-- The role and the settings that the function sets end with it, whatever it decides.
+CREATE FUNCTION t.become(run gen_durable.run, arg jsonb) RETURNS gen_durable.run_decision LANGUAGE plpgsql AS $$
+BEGIN
+  SET ROLE gd_mutator;
+  SET application_name = 'left behind';
+  PERFORM set_config('t.left', 'behind', false);
+  SET LOCAL work_mem = '1MB';
+  IF arg ->> 0 = 'raise' THEN RAISE 'no'; END IF;
+  run.checkpoint_seq := run.checkpoint_seq + 1;
+  RETURN ROW(arg ->> 0, run, 'c', 'immediate', NULL, to_jsonb(current_user))::gen_durable.run_decision;
+END $$;
+SELECT set_config('application_name', 'mine', false);
+BEGIN;
+SELECT a, (SELECT result || value FROM run_mutate('system', 'm', 't.become(gen_durable.run, jsonb)', to_jsonb(ARRAY[a]))), current_user = session_user, current_setting('application_name'),
+  current_setting('work_mem') <> '1MB', coalesce(current_setting('t.left', true), '') FROM unnest(ARRAY['commit', 'no_change']) a;
+SELECT err($$SELECT run_mutate('system', 'm', 't.become(gen_durable.run, jsonb)', '["raise"]')$$, 'no'), current_user = session_user, current_setting('application_name');
+COMMIT;
+SELECT current_user = session_user, current_setting('role'), current_setting('application_name');
+RESET application_name;
+-- So it is the caller's tenants that the commit is made for, not those of a role that the function took.
+CREATE ROLE gd_mutator_x;
+SELECT grant_tenant('gd_mutator_x', 'x'), run('of x', scope => 'tenant:x');
+GRANT gd_mutator TO gd_mutator_x;
+GRANT EXECUTE ON FUNCTION t.become TO gd_mutator_x;
+SET ROLE gd_mutator_x;
+SELECT result, value, current_user FROM run_mutate('system', 'of x', 't.become(gen_durable.run, jsonb)', '["commit"]');
+SELECT err($$SELECT run_mutate('system', 'm', 't.become(gen_durable.run, jsonb)', '["commit"]')$$), current_user;
+RESET ROLE;
+DROP OWNED BY gd_mutator, gd_mutator_x;
+DROP ROLE gd_mutator, gd_mutator_x;
+TRUNCATE run_tenants;
 -- A function that commits the run itself has made its own decision stale.
 CREATE FUNCTION t.meddle(run gen_durable.run, arg jsonb) RETURNS gen_durable.run_decision LANGUAGE plpgsql AS $$
 BEGIN

@@ -4,7 +4,8 @@
  *
  * The caller's function is called with the run as it is locked, with the
  * caller's own rights, and says whether to commit a next checkpoint, to leave
- * the run alone, or that it cannot be done.  Claims pass the run over
+ * the run alone, or that it cannot be done.  The role and the settings that it
+ * sets end with it: the commit, and the caller, have their own.  Claims pass the run over
  * meanwhile, and other mutations wait, so none is lost (DK-147).
  *
  * Locks: the run's row, before the function is called.
@@ -19,6 +20,7 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/regproc.h"
@@ -195,6 +197,9 @@ mutate_decide(FunctionCallInfo fcinfo, Oid function, Datum run, Datum *values, b
 {
 	FmgrInfo	flinfo;
 	Datum		decision;
+	Oid			save_user;
+	int			save_context;
+	int			guc_level;
 
 	LOCAL_FCINFO(call, 2);
 
@@ -206,7 +211,13 @@ mutate_decide(FunctionCallInfo fcinfo, Oid function, Datum run, Datum *values, b
 	call->args[1].isnull = PG_ARGISNULL(3);
 	if (flinfo.fn_strict && PG_ARGISNULL(3))
 		mutate_invalid("no action: the function is strict, and arg is NULL");
+
+	/* An error restores them too, with the transaction or the savepoint. */
+	GetUserIdAndSecContext(&save_user, &save_context);
+	guc_level = NewGUCNestLevel();
 	decision = FunctionCallInvoke(call);
+	AtEOXact_GUC(false, guc_level);
+	SetUserIdAndSecContext(save_user, save_context);
 	if (call->isnull)
 		mutate_invalid("no action");
 	mutate_deform(decision, DECISION_NFIELDS, values, nulls);
