@@ -171,25 +171,26 @@ BEGIN
     WHEN 'done' THEN UPDATE gen_durable.runs SET status = 'done', wake_at = NULL, finished_at = '2020-01-01';
   END CASE;
 END $$;
-CREATE TABLE t.matrix (n serial, operation text, states text[], call text);
-INSERT INTO t.matrix (operation, states, call) VALUES
-  ('claim below max', '{ready,claimed,poisoned,waiting,done}', $$SELECT t.due(1, '1 min', 4)$$),
-  ('claim at max', '{ready,claimed,poisoned}', $$SELECT t.due(1, '1 min', 3)$$),
-  ('refresh', '{claimed,unused,ready,poisoned}', $$SELECT gen_durable.run_refresh_claim('m', '00000000-0000-8001-8000-000000000001')$$),
-  ('release', '{claimed,unused,ready,poisoned}', $$SELECT gen_durable.run_release_claim('m', '00000000-0000-8001-8000-000000000001', '2020-02-01')$$),
-  ('abandon', '{claimed,unused,ready,poisoned,waiting}', $$SELECT gen_durable.run_abandon_claim('m', '00000000-0000-8001-8000-000000000001', 1, '2020-02-01', 3, now => '2020-02-01')$$),
-  ('abandon at max', '{claimed}', $$SELECT gen_durable.run_abandon_claim('m', '00000000-0000-8001-8000-000000000001', 1, '2020-02-01', 2, now => '2020-02-01')$$),
-  ('abandon, not poisoning', '{claimed}', $$SELECT gen_durable.run_abandon_claim('m', '00000000-0000-8001-8000-000000000001', 1, '2020-02-01', 1, true, now => '2020-02-01')$$),
-  ('commit retain', '{claimed,ready,poisoned}', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'retain', 'running', 1, '')).status$$),
-  ('commit immediate', '{claimed,ready}', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'immediate', 'running', 1, '')).status$$),
-  ('commit at', '{claimed}', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'at', 'running', 1, '', '2020-03-01')).status$$),
-  ('commit external', '{claimed}', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'external', 'waiting', 1, '')).status$$),
-  ('commit terminal', '{claimed}', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'terminal', 'done', 1, '')).status$$),
-  ('unclaimed immediate', '{ready,claimed,poisoned,waiting,done}', $$SELECT (gen_durable.run_commit_unclaimed('system', 'm', 1, 'c', 'immediate', 'running', 1, '')).status$$),
-  ('unclaimed at', '{claimed,poisoned}', $$SELECT (gen_durable.run_commit_unclaimed('system', 'm', 1, 'c', 'at', 'running', 1, '', '2020-03-01')).status$$),
-  ('unclaimed external', '{claimed,poisoned}', $$SELECT (gen_durable.run_commit_unclaimed('system', 'm', 1, 'c', 'external', 'waiting', 1, '')).status$$),
-  ('unclaimed terminal', '{ready,claimed,poisoned,waiting}', $$SELECT (gen_durable.run_commit_unclaimed('system', 'm', 1, 'c', 'terminal', 'cancelled', 1, '')).status$$),
-  ('recovery', '{ready,claimed,poisoned,waiting,done}', $$SELECT (gen_durable.run_retry_poisoned('system', 'm', '2020-02-01')).status$$);
+-- states: from which the operation takes effect; from all others it changes nothing. The rest is what the rule says of it.
+CREATE TABLE t.matrix (n serial, operation text, states text[], attempts text, abandons text, poison text, token text, wake text, document text, call text);
+INSERT INTO t.matrix (operation, states, attempts, abandons, poison, token, wake, document, call) VALUES
+  ('claim below max', '{ready,claimed,unused}', '+1', '=', 'none', 'new', 'none', '=', $$SELECT t.due(1, '1 min', 4)$$),
+  ('claim at max', '{ready,claimed}', '=', '=', 'set', 'none', 'none', '=', $$SELECT t.due(1, '1 min', 3)$$),
+  ('refresh', '{claimed,unused}', '=', '=', '=', '=', '=', '=', $$SELECT gen_durable.run_refresh_claim('m', '00000000-0000-8001-8000-000000000001')$$),
+  ('release', '{claimed,unused}', '=', '=', '=', 'none', '2020-02-01', '=', $$SELECT gen_durable.run_release_claim('m', '00000000-0000-8001-8000-000000000001', '2020-02-01')$$),
+  ('abandon', '{claimed,unused}', '-1', '+1', 'none', 'none', '2020-02-01', '=', $$SELECT gen_durable.run_abandon_claim('m', '00000000-0000-8001-8000-000000000001', 1, '2020-02-01', 3, now => '2020-02-01')$$),
+  ('abandon at max', '{claimed}', '-1', '=', 'set', 'none', 'none', '=', $$SELECT gen_durable.run_abandon_claim('m', '00000000-0000-8001-8000-000000000001', 1, '2020-02-01', 2, now => '2020-02-01')$$),
+  ('abandon, not poisoning', '{claimed,unused}', '-1', '+1', 'none', 'none', '2020-02-01', '=', $$SELECT gen_durable.run_abandon_claim('m', '00000000-0000-8001-8000-000000000001', 1, '2020-02-01', 1, true, now => '2020-02-01')$$),
+  ('commit retain', '{claimed,unused}', '0', '0', 'none', '=', 'none', 'next', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'retain', 'running', 1, '')).status$$),
+  ('commit immediate', '{claimed,unused}', '0', '0', 'none', 'none', 'now', 'next', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'immediate', 'running', 1, '')).status$$),
+  ('commit at', '{claimed,unused}', '0', '0', 'none', 'none', '2020-03-01', 'next', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'at', 'running', 1, '', '2020-03-01')).status$$),
+  ('commit external', '{claimed,unused}', '0', '0', 'none', 'none', 'none', 'next', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'external', 'waiting', 1, '')).status$$),
+  ('commit terminal', '{claimed,unused}', '0', '0', 'none', 'none', 'none', 'next', $$SELECT (gen_durable.run_commit('system', 'm', '00000000-0000-8001-8000-000000000001', 1, 'c', 'terminal', 'done', 1, '')).status$$),
+  ('unclaimed immediate', '{ready,claimed,unused,poisoned,waiting}', '0', '0', 'none', 'none', 'now', 'next', $$SELECT (gen_durable.run_commit_unclaimed('system', 'm', 1, 'c', 'immediate', 'running', 1, '')).status$$),
+  ('unclaimed at', '{ready,claimed,unused,poisoned,waiting}', '0', '0', 'none', 'none', '2020-03-01', 'next', $$SELECT (gen_durable.run_commit_unclaimed('system', 'm', 1, 'c', 'at', 'running', 1, '', '2020-03-01')).status$$),
+  ('unclaimed external', '{ready,claimed,unused,poisoned}', '0', '0', 'none', 'none', 'none', 'next', $$SELECT (gen_durable.run_commit_unclaimed('system', 'm', 1, 'c', 'external', 'waiting', 1, '')).status$$),
+  ('unclaimed terminal', '{ready,claimed,unused,poisoned,waiting}', '0', '0', 'none', 'none', 'none', 'next', $$SELECT (gen_durable.run_commit_unclaimed('system', 'm', 1, 'c', 'terminal', 'cancelled', 1, '')).status$$),
+  ('recovery', '{poisoned}', '0', '0', 'none', 'none', '2020-02-01', '=', $$SELECT (gen_durable.run_retry_poisoned('system', 'm', '2020-02-01')).status$$);
 CREATE FUNCTION t.apply(from_state text, call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE answer text;
 BEGIN
@@ -205,10 +206,46 @@ BEGIN
     (SELECT CASE WHEN checkpoint_seq = 1 AND updated_at = '2020-01-01' AND state = 'state' AND latest_checkpoint_type = 'run_initialized' THEN 'same document' ELSE 'next document' END FROM gen_durable.runs),
     (SELECT ' new token' FROM gen_durable.runs WHERE claim_token <> '00000000-0000-8001-8000-000000000001'));
 END $$;
-SELECT operation, state, apply(state, call) FROM t.matrix, unnest(states) WITH ORDINALITY s (state, o) ORDER BY n, o;
+-- What of a run is not as the matrix has it, after an operation from a state.
+CREATE FUNCTION t.disobeys(rule t.matrix, from_state text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  before gen_durable.runs;
+  after gen_durable.runs;
+BEGIN
+  PERFORM t.prepare(from_state);
+  SELECT * INTO before FROM gen_durable.runs;
+  BEGIN
+    EXECUTE rule.call;
+  EXCEPTION WHEN OTHERS THEN
+    NULL;
+  END;
+  SELECT * INTO after FROM gen_durable.runs;
+  IF from_state <> ALL (rule.states) THEN
+    RETURN CASE WHEN after IS DISTINCT FROM before THEN 'changed' END;
+  END IF;
+  RETURN nullif(concat_ws(', ',
+    CASE WHEN after.claim_attempts <> CASE rule.attempts WHEN '0' THEN 0 WHEN '=' THEN before.claim_attempts ELSE greatest(before.claim_attempts + rule.attempts::int, 0) END THEN 'attempts' END,
+    CASE WHEN after.claim_abandons <> CASE rule.abandons WHEN '0' THEN 0 WHEN '=' THEN before.claim_abandons ELSE before.claim_abandons + rule.abandons::int END THEN 'abandons' END,
+    CASE WHEN (after.poisoned_at IS NOT NULL) <> CASE rule.poison WHEN 'set' THEN true WHEN 'none' THEN false ELSE before.poisoned_at IS NOT NULL END THEN 'poison' END,
+    CASE WHEN CASE rule.token WHEN 'none' THEN after.claim_token IS NOT NULL WHEN '=' THEN after.claim_token IS DISTINCT FROM before.claim_token ELSE coalesce(after.claim_token = before.claim_token, after.claim_token IS NULL) END THEN 'token' END,
+    CASE WHEN CASE rule.wake WHEN 'none' THEN after.wake_at IS NOT NULL WHEN '=' THEN after.wake_at IS DISTINCT FROM before.wake_at
+      WHEN 'now' THEN (after.wake_at BETWEEN clock_timestamp() - interval '1 min' AND clock_timestamp()) IS NOT TRUE ELSE after.wake_at IS DISTINCT FROM rule.wake::timestamptz END THEN 'wake' END,
+    CASE WHEN ((after.updated_at, after.checkpoint_seq, after.latest_checkpoint_type, after.state, after.step) = (before.updated_at, before.checkpoint_seq, before.latest_checkpoint_type, before.state, before.step)) <> (rule.document = '=') THEN 'document' END,
+    CASE WHEN (after.run_id, after.started_at, after.inserted_at, after.graph_id, after.graph_hash, after.scope_key) <> (before.run_id, before.started_at, before.inserted_at, before.graph_id, before.graph_hash, before.scope_key) THEN 'bindings' END,
+    CASE WHEN after.checkpoint_seq <> before.checkpoint_seq + (rule.document = 'next')::int THEN 'sequence' END), '');
+END $$;
+-- Each operation from each state; a run of few attempts and no abandons is not at a maximum.
+CREATE VIEW t.cases AS
+  SELECT m, state, o FROM t.matrix AS m, unnest(ARRAY['ready', 'claimed', 'unused', 'poisoned', 'waiting', 'done']) WITH ORDINALITY s (state, o) WHERE NOT (operation ~ 'at max' AND state = 'unused');
+SELECT (m).operation, state, disobeys(m, state) FROM t.cases WHERE disobeys(m, state) IS NOT NULL;
+SELECT (m).operation, state, apply(state, (m).call) FROM t.cases ORDER BY (m).n, o;
 
-
-
+-- A commit that keeps the claim makes it young by the clock, even where that is earlier than what is stored.
+CALL fresh_runs();
+SELECT run('a');
+SELECT due(1, at => '2040-01-01');
+SELECT (run_commit('tenantless', 'a', claim_of('a'), 1, 'c', 'retain', 'running', 1, 'one')).checkpoint_seq;
+SELECT claimed_at BETWEEN clock_timestamp() - interval '1 min' AND clock_timestamp() FROM runs;
 -- A commit that keeps the claim resets the attempts: a crash after it makes the next claim the first again.
 CALL fresh_runs();
 SELECT run('a');

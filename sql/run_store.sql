@@ -157,8 +157,21 @@ SELECT count(run_commit_unclaimed('system', 'run' || lpad(i::text, 2, '0'), 1, '
 SELECT pages('system', 3, statuses => '{done}'), pages('system', 3, statuses => '{failed,waiting}'), pages('tenant:t1', 2, statuses => '{done,waiting,running}'), pages('system', 3, statuses => '{cancelled}');
 SELECT pages('system', 6), pages('system', 3, 'g1', '{running,done}');
 SELECT run_id, status, finished_at IS NOT NULL, checkpoint_seq FROM run_list('tenant:t1', 1000, graph_hash => 'h1', statuses => '{done,running}');
--- The documents are not read, so one that cannot be breaks no list.
 SELECT count(*) FROM run_list('system', before_started_at => '1970-01-01', before_run_id => 'x');
+-- The documents are not read, so one that cannot be breaks no list: what is stored out of line is looked up by a fetch only.
+SELECT (run_insert('tenant:big', 'big', 'g', 'h', (SELECT decode(string_agg(md5(i::text), ''), 'hex') FROM generate_series(1, 1000) i), '2020-01-01')).step;
+CREATE FUNCTION t.lookups() RETURNS bigint LANGUAGE sql AS $$
+  SELECT pg_stat_force_next_flush();
+  SELECT pg_stat_get_numscans(i.indexrelid) + pg_stat_get_xact_numscans(i.indexrelid) FROM pg_class c JOIN pg_index i ON i.indrelid = c.reltoastrelid WHERE c.oid = 'gen_durable.runs'::regclass
+$$;
+BEGIN;
+SELECT lookups() AS before \gset
+SELECT run_id FROM run_list('tenant:big');
+SELECT lookups() - :before;
+SELECT length((run_fetch('tenant:big', 'big')).state);
+SELECT lookups() - :before > 0;
+COMMIT;
+DELETE FROM runs WHERE run_id = 'big';
 SELECT c, err(format('SELECT * FROM run_list(''system'', %s)', c)) FROM unnest(ARRAY['0', '-1', '1001', 'NULL', $$1, now()$$, $$1, NULL, 'x'$$, $$1, 'infinity', 'x'$$, $$1, now(), ''$$,
   $$graph_id => ''$$, $$graph_hash => ''$$, $$statuses => '{}'$$, $$statuses => '{done,NULL}'$$, $$statuses => '{created}'$$]) c;
 -- What reads needs no right to write.

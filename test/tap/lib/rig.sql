@@ -40,13 +40,30 @@ BEGIN
   PERFORM gen_durable.register_fsm('machine', queue => q);
 END $$;
 
+-- Runs in every state, of tenants x and y and of none.
+CREATE PROCEDURE rig.prepare_runs() LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM gen_durable.run_insert('tenant:x', n, 'graph', 'hash', convert_to('document of ' || n, 'UTF8'), '2020-01-01', started_at => '2020-01-01')
+    FROM unnest(ARRAY['poisoned', 'claimed']) n;
+  PERFORM gen_durable.run_claim_due(10, '0', 1, now => '2020-01-02');
+  UPDATE gen_durable.runs SET claim_attempts = 0 WHERE run_id = 'claimed';
+  PERFORM gen_durable.run_claim_due(10, '0', 1, now => '2020-01-03');
+  PERFORM gen_durable.run_insert(CASE n WHEN 'of y' THEN 'tenant:y' ELSE 'tenantless' END, n, 'graph', 'hash', '\x00ff27', '2020-01-01')
+    FROM unnest(ARRAY['ready', 'of y', 'waiting', 'done']) n;
+  PERFORM gen_durable.run_insert('tenant:x', 'sleeps', 'graph', 'hash', '', '2999-01-01');
+  PERFORM gen_durable.run_commit_unclaimed('system', 'waiting', 1, 'parked', 'external', 'waiting', 3, decode(repeat('ab', 5000), 'hex'));
+  PERFORM gen_durable.run_commit_unclaimed('system', 'done', 1, 'ended', 'terminal', 'done', 9, 'last');
+END $$;
+
 CREATE FUNCTION rig.image() RETURNS SETOF text LANGUAGE sql STABLE AS $$
   SELECT * FROM (SELECT 'instance ' || i::text FROM gen_durable.instances i ORDER BY i.id) x
   UNION ALL SELECT * FROM (SELECT 'signal ' || s::text FROM gen_durable.signals s ORDER BY s.id) x
   UNION ALL SELECT * FROM (SELECT 'fsm ' || f::text FROM gen_durable.fsms f ORDER BY f.name, f.version) x
   UNION ALL SELECT * FROM (SELECT 'queue ' || q::text FROM gen_durable.queues q ORDER BY q.name) x
   UNION ALL SELECT * FROM (SELECT 'config ' || c::text FROM gen_durable.bucket_configs c ORDER BY c.kind, c.name) x
-  UNION ALL SELECT * FROM (SELECT 'bucket ' || b::text FROM gen_durable.buckets b ORDER BY b.kind, b.key, b.shard) x;
+  UNION ALL SELECT * FROM (SELECT 'bucket ' || b::text FROM gen_durable.buckets b ORDER BY b.kind, b.key, b.shard) x
+  UNION ALL SELECT * FROM (SELECT 'run ' || r::text FROM gen_durable.runs r ORDER BY r.id) x
+  UNION ALL SELECT * FROM (SELECT 'tenant ' || t::text FROM gen_durable.run_tenants t ORDER BY t.role, t.tenant) x;
 $$;
 
 -- Signals that a claim was handed, noted by whoever parks on their names again.

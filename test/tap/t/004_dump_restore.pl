@@ -1,6 +1,6 @@
-# pg_dump and pg_restore of a database with live instances (design §4 of the tables; D-10, D-11, D-24).
+# pg_dump and pg_restore of a database with live instances and runs (design §4 of the tables; D-10, D-11, D-24; DK-009, DK-018, DK-075).
 #
-# Plain, custom and directory format with two jobs give the same rows, sequences, machines, queues, policies and
+# Plain, custom and directory format with two jobs give the same rows, sequences, machines, queues, policies, tenants and
 # privileges, and work goes on in the copy: the claims are held, ids do not collide, everything comes to its end.
 use strict;
 use warnings FATAL => 'all';
@@ -14,10 +14,12 @@ use Test::More;
 my $node = new_node('dump');
 my $q = sub { my ($db, $sql) = @_; return $node->safe_psql($db, $sql) };
 
-$q->('postgres', 'CALL rig.prepare()');
+$q->('postgres', 'CALL rig.prepare(); CALL rig.prepare_runs()');
 $q->('postgres', <<'SQL');
 CREATE ROLE gd_dump_client LOGIN;
 SELECT gen_durable.grant_usage('gd_dump_client', 'client');
+CREATE ROLE gd_dump_tenant LOGIN;
+SELECT gen_durable.grant_tenant('gd_dump_tenant', 'x');
 INSERT INTO gen_durable.queues (name, lease_ttl) VALUES ('slow', '10 minutes');
 SELECT gen_durable.pause('halted', now() + interval '1 day', 'until tomorrow');
 INSERT INTO gen_durable.bucket_configs (kind, name, rate, capacity) VALUES ('rate', 'api', 5, 10), ('conc', 'gpu', NULL, 2);
@@ -37,7 +39,8 @@ my $image = image($node);
 like($image, qr/executing/, 'the dump has claims in it');
 my $sequences = "SELECT gen_durable.insert('probe', queue => 'probe') IS NOT NULL, count(*) FROM gen_durable.instances";
 my $tokens = $q->('postgres', "SELECT fsm, token FROM gen_durable.instances WHERE status = 'executing' ORDER BY id");
-my $next = "SELECT nextval(pg_get_serial_sequence('gen_durable.instances', 'id')), nextval(pg_get_serial_sequence('gen_durable.signals', 'id'))";
+my $claim = $q->('postgres', "SELECT claim_token FROM gen_durable.runs WHERE run_id = 'claimed'");
+my $next = "SELECT nextval(pg_get_serial_sequence('gen_durable.instances', 'id')), nextval(pg_get_serial_sequence('gen_durable.signals', 'id')), nextval(pg_get_serial_sequence('gen_durable.runs', 'id'))";
 
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my @source = ('--no-sync', '-d', $node->connstr('postgres'), '--exclude-schema=rig');
@@ -70,6 +73,13 @@ for my $name (sort keys %way)
 		'begin slow 2', "$name: the machine's newest version is the one that was registered");
 	$q->($db, "SELECT gen_durable.complete(rig.token('kit'), gen_durable.done())");
 	is($q->($db, "SELECT status FROM gen_durable.instances WHERE fsm = 'top'"), 'runnable', "$name: the join that was half counted is counted out");
+	is($q->($db, "SET ROLE gd_dump_tenant; SELECT string_agg(run_id, ' ' ORDER BY run_id) FROM gen_durable.run_list('system')"), 'claimed poisoned sleeps',
+		"$name: a role is confined to its tenant in the copy");
+	is($q->($db, "SELECT gen_durable.run_refresh_claim('claimed', '$claim'); SELECT checkpoint_seq FROM gen_durable.run_commit('tenant:x', 'claimed', '$claim', 1, 'c', 'retain', 'running', 1, 'x')"),
+		"\n2", "$name: a run's claim is held by its token");
+	is($q->($db, "SELECT string_agg(run_id, ' ' ORDER BY run_id) FROM gen_durable.run_claim_due(10, '1 h', 5)"), 'of y ready', "$name: claims of runs go on");
+	is($q->($db, "SELECT status FROM gen_durable.run_retry_poisoned('system', 'poisoned'); SELECT status FROM gen_durable.run_commit_unclaimed('system', 'waiting', 2, 'c', 'immediate', 'running', 4, '');
+		SELECT string_agg(run_id, ' ' ORDER BY run_id) FROM gen_durable.run_claim_due(10, '1 h', 5)"), "running\nrunning\npoisoned waiting", "$name: and runs that were out of the way come back");
 	is(broken($node, $db), '', "$name: no invariant is broken");
 	is($q->($db, 'SELECT rig.finish()'), 0, "$name: every instance comes to its end");
 	is(broken($node, $db), '', "$name: no invariant is broken at the end");

@@ -1,4 +1,4 @@
-# A real pg_upgrade with live instances and machines (D-24).
+# A real pg_upgrade with live instances, machines and runs (D-24; DK-018, DK-075).
 #
 # OLD_BINDIR and NEW_BINDIR name the program folders of two versions, both of which have the extension installed; the
 # test runs with the newer version's Test modules and is skipped where they are not given. The rows, the sequences, the
@@ -73,14 +73,17 @@ for my $which ('old', 'new')
 start('old');
 query('SET client_min_messages = warning; CREATE EXTENSION gen_durable');
 query(slurp("$FindBin::RealBin/../lib/rig.sql"));
-query('CALL rig.prepare()');
+query('CALL rig.prepare(); CALL rig.prepare_runs()');
 query("INSERT INTO gen_durable.queues (name, lease_ttl) VALUES ('slow', '10 minutes')");
 query("INSERT INTO gen_durable.bucket_configs (kind, name, rate, capacity) VALUES ('rate', 'api', 5, 10)");
 query("SELECT gen_durable.register_fsm('machine', version => 2, queue => 'slow', initial => 'begin')");
 query('CREATE ROLE gd_upgrade_client LOGIN');
 query("SELECT gen_durable.grant_usage('gd_upgrade_client', 'client')");
+query('CREATE ROLE gd_upgrade_tenant LOGIN');
+query("SELECT gen_durable.grant_tenant('gd_upgrade_tenant', 'x')");
 my $image = query('SELECT line FROM rig.image() line');
 my $token = query("SELECT rig.token('held')");
+my $claim = query("SELECT claim_token FROM gen_durable.runs WHERE run_id = 'claimed'");
 my $last = query("SELECT max(id) FROM gen_durable.instances");
 stop('old');
 
@@ -98,6 +101,11 @@ is(query("SET ROLE gd_upgrade_client; SELECT created FROM gen_durable.insert('by
 is(query("SELECT held FROM gen_durable.heartbeat(ARRAY['$token']::uuid[])"), 't', 'a claim is held by its token');
 query("SELECT gen_durable.complete('$token', gen_durable.done())");
 is(query("SELECT string_agg(fsm, ' ' ORDER BY id) FROM gen_durable.pick('q-free', 'w', 10)"), 'free1 free2 free3 twin', 'claims go on');
+is(query("SET ROLE gd_upgrade_tenant; SELECT string_agg(run_id, ' ' ORDER BY run_id) FROM gen_durable.run_list('system')"), 'claimed poisoned sleeps', 'a role is confined to its tenant');
+is(query("SELECT checkpoint_seq FROM gen_durable.run_commit('tenant:x', 'claimed', '$claim', 1, 'c', 'retain', 'running', 1, 'x')"), '2', 'a claim of a run is held by its token');
+query("SELECT gen_durable.run_insert('tenantless', 'new', 'g', 'h', '', '2020-01-01')");
+is(query("SELECT run_id FROM gen_durable.runs ORDER BY id DESC LIMIT 1"), 'new', 'the ids of runs go on');
+is(query("SELECT string_agg(run_id, ' ' ORDER BY run_id) FROM gen_durable.run_claim_due(10, '1 h', 5)"), 'new of y ready', 'claims of runs go on');
 is(query('SELECT * FROM rig.broken()'), '', 'no invariant is broken');
 is(query('SELECT rig.finish()'), '0', 'every instance comes to its end');
 is(query('SELECT * FROM rig.broken()'), '', 'no invariant is broken at the end');
