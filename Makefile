@@ -23,6 +23,7 @@ OBJS = \
 	src/subxact.o \
 	src/table.o \
 	src/token.o \
+	src/bgw/announcer.o \
 	src/bgw/bgw.o \
 	src/bgw/ddl.o \
 	src/bgw/feeder.o \
@@ -39,6 +40,7 @@ OBJS = \
 	src/engine/blocked.o \
 	src/engine/cancel.o \
 	src/engine/census.o \
+	src/engine/channel.o \
 	src/engine/children.o \
 	src/engine/complete.o \
 	src/engine/constructors.o \
@@ -109,6 +111,7 @@ OBJS = \
 	src/shmem/limit_counts.o \
 	src/shmem/executor_news.o \
 	src/shmem/executors.o \
+	src/shmem/news.o \
 	src/shmem/returns.o \
 	src/shmem/shmem.o \
 	src/shmem/stats.o \

@@ -36,6 +36,7 @@ int			gd_max_executors = 16;
 int			gd_max_poll_interval = 5000;
 int			gd_max_queues = 1024;
 int			gd_min_demand = 1;
+bool		gd_notify = false;
 int			gd_poll_interval = 1000;
 int			gd_prefetch = 0;
 int			gd_reaper_interval = 30000;
@@ -191,6 +192,11 @@ gd_guc_init(void)
 							"For queues that set_queue gives no other.",
 							&gd_min_demand, 1, 1, GD_FEED_MAX,
 							PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("gen_durable.notify",
+							 "Has the scheduler send a NOTIFY for each queue that gets work.",
+							 "On the channel that channel(queue) names, for listeners that cannot wait in a connection.",
+							 &gd_notify, false,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.poll_interval",
 							"How long a wait sleeps before it looks again the first time.",
 							"It doubles up to max_poll_interval while nothing comes.",

@@ -46,6 +46,7 @@ extern int	gd_max_executors;	/* processes; fixed at server start */
 extern int	gd_max_poll_interval;	/* milliseconds */
 extern int	gd_max_queues;		/* entries; fixed at server start */
 extern int	gd_min_demand;		/* claims */
+extern bool gd_notify;
 extern int	gd_poll_interval;	/* milliseconds */
 extern int	gd_prefetch;		/* claims */
 extern int	gd_reaper_interval; /* milliseconds */

@@ -1,7 +1,8 @@
 /*
  * scheduler.c
  *		The scheduler of one database: wakes those who wait for rows of the
- *		future when these are due, and feeds queues (feeder.c).
+ *		future when these are due, feeds queues (feeder.c), and tells
+ *		listeners of work (announcer.c).
  *
  * Waiters and commits set a queue's timer (shmem/timers.c); the scheduler
  * sleeps, without a snapshot, until the first of them runs out, looks how many
@@ -18,6 +19,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "bgw/announcer.h"
 #include "bgw/bgw.h"
 #include "bgw/feeder.h"
 #include "bgw/staff.h"
@@ -69,6 +71,7 @@ scheduler_timers(void)
 static void
 scheduler_leave(int code, Datum arg)
 {
+	gd_announcer_leave();
 	gd_feeder_leave();
 }
 
@@ -97,6 +100,8 @@ gd_scheduler_main(Datum arg)
 			found = scheduler_timers();
 		if (found == GD_FOUND_EXTENSION)
 			found = gd_staff_turn(&next);
+		if (found == GD_FOUND_EXTENSION)
+			found = gd_announcer_turn(&next);
 		if (found == GD_FOUND_NOTHING)
 		{
 			if (gd_enabled)

@@ -11,8 +11,8 @@
  *
  * Locks: everything is under one spinlock, which is held for straight-line
  * code over the few slots, but for the atomics: the database of a slot, which
- * is written under the lock and read without, and the instant that its
- * maintainer knows of, which committing backends lower.  Reading a slot just as
+ * is written under the lock and read without, its flags, and the instant that
+ * its maintainer knows of, which committing backends lower.  Reading a slot just as
  * it passes to another database costs a wake-up for nothing.
  */
 #include "postgres.h"
@@ -64,6 +64,7 @@ typedef struct Database
 {
 	pg_atomic_uint32 database;	/* InvalidOid: the slot is free */
 	pg_atomic_uint64 due;		/* the next instant its maintainer knows of */
+	pg_atomic_uint32 flags;
 
 	/* Under the lock: */
 	int			holders;		/* commands that need it without processes */
@@ -100,6 +101,7 @@ gd_databases_attach(void *start, bool first)
 	{
 		pg_atomic_init_u32(&databases->slots[i].database, InvalidOid);
 		pg_atomic_init_u64(&databases->slots[i].due, (uint64) DT_NOEND);
+		pg_atomic_init_u32(&databases->slots[i].flags, 0);
 		for (int k = 0; k < GD_NPROCESSES; k++)
 			databases->slots[i].processes[k].procno = NO_PROC;
 	}
@@ -171,6 +173,7 @@ database_slot_or_new(Oid database)
 			process->failures = 0;
 			process->not_before = 0;
 		}
+		pg_atomic_write_u32(&slot->flags, 0);
 		pg_atomic_write_u32(&slot->database, database);
 	}
 	return slot;
@@ -373,6 +376,35 @@ gd_database_has(GdProcess process)
 	Database   *slot = database_mine();
 
 	return slot && slot->processes[process].procno != NO_PROC;
+}
+
+/*
+ * gd_database_flag: is something said of this database?  Safe in a commit
+ * callback, as is the next.
+ */
+bool
+gd_database_flag(uint32 flag)
+{
+	Database   *slot = database_mine();
+
+	return slot && (pg_atomic_read_u32(&slot->flags) & flag) != 0;
+}
+
+/*
+ * gd_database_set_flag: say something of this database, or no more; true if
+ * that is news.
+ */
+bool
+gd_database_set_flag(uint32 flag, bool on)
+{
+	Database   *slot = database_mine();
+	uint32		was;
+
+	if (slot == NULL)
+		return false;
+	was = on ? pg_atomic_fetch_or_u32(&slot->flags, flag) :
+		pg_atomic_fetch_and_u32(&slot->flags, ~flag);
+	return ((was & flag) != 0) != on;
 }
 
 /*

@@ -17,6 +17,10 @@ typedef enum GdProcess
 	GD_NPROCESSES
 } GdProcess;
 
+/* What is said of a database, to be read by all its sessions: bits. */
+#define GD_NEWS_WANTED 0x1		/* its scheduler wants to hear of news */
+#define GD_NEWS_ALL 0x2			/* there are some of queues that are not said */
+
 /* One launch of a database's process. */
 typedef struct GdLaunch
 {
@@ -36,6 +40,8 @@ extern bool gd_database_hold(Oid database);
 extern void gd_database_unhold(Oid database);
 extern bool gd_database_is_quiet(Oid database, pid_t pids[GD_NPROCESSES]);
 extern bool gd_database_has(GdProcess process);
+extern bool gd_database_flag(uint32 flag);
+extern bool gd_database_set_flag(uint32 flag, bool on);
 extern void gd_database_tell(GdProcess process);
 extern void gd_database_tell_of(Oid database, GdProcess process);
 extern bool gd_database_is_held(Oid database);

@@ -22,6 +22,7 @@
 #include "shmem/dispatch.h"
 #include "shmem/limit_counts.h"
 #include "shmem/executors.h"
+#include "shmem/news.h"
 #include "shmem/returns.h"
 #include "shmem/shmem.h"
 #include "shmem/stats.h"
@@ -44,6 +45,7 @@ static const ShmemPart parts[] = {
 	{"gen_durable databases", gd_databases_size, gd_databases_attach},
 	{"gen_durable executors", gd_executors_size, gd_executors_attach},
 	{"gen_durable timers", gd_timers_size, gd_timers_attach},
+	{"gen_durable news", gd_news_size, gd_news_attach},
 	{"gen_durable dispatch", gd_dispatch_size, gd_dispatch_attach},
 	{"gen_durable statistics", gd_stats_size, gd_stats_attach},
 	{"gen_durable waiters", gd_waiters_size, gd_waiters_attach},

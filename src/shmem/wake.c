@@ -44,6 +44,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "shmem/dispatch.h"
+#include "shmem/news.h"
 #include "shmem/shmem.h"
 #include "shmem/timers.h"
 #include "shmem/wake.h"
@@ -116,6 +117,7 @@ typedef struct WakePending
 								 * the future; else DT_NOBEGIN */
 	uint32		count;			/* waiters to wake: a row wants one */
 	bool		all;			/* or all of them: an instance has settled */
+	const text *queue;			/* where listeners want news; else NULL */
 } WakePending;
 
 static WakeShared *shared = NULL;
@@ -307,7 +309,26 @@ wake_database(void)
 /* Last entries that are looked at for one with the same key. */
 #define PENDING_LOOK_BACK 8
 
+/*
+ * pending_set_queue: listeners are to hear of a queue.
+ */
 static void
+pending_set_queue(WakePending *owed, const text *queue)
+{
+	Size		size = VARSIZE_ANY(queue);
+	text	   *copy;
+
+	if (owed->queue)
+		return;
+	copy = MemoryContextAlloc(TopTransactionContext, size);
+	memcpy(copy, queue, size);
+	owed->queue = copy;
+}
+
+/*
+ * pending_add: note a wake-up; returns it, or NULL if there are too many.
+ */
+static WakePending *
 pending_add(GdWakeKey key, TimestampTz due, bool all)
 {
 	int			level = GetCurrentTransactionNestLevel();
@@ -321,13 +342,13 @@ pending_add(GdWakeKey key, TimestampTz due, bool all)
 			pending[i].due = Min(pending[i].due, due);
 			if (pending[i].count < PG_UINT32_MAX)
 				pending[i].count++;
-			return;
+			return &pending[i];
 		}
 	}
 	if (npending == WAKE_PENDING_MAX)
 	{
 		pending_all = true;
-		return;
+		return NULL;
 	}
 	if (npending == pending_size)
 	{
@@ -343,8 +364,9 @@ pending_add(GdWakeKey key, TimestampTz due, bool all)
 	pending[npending].due = due;
 	pending[npending].count = 1;
 	pending[npending].all = all;
+	pending[npending].queue = NULL;
 	pending[npending].level = level;
-	npending++;
+	return &pending[npending++];
 }
 
 /*
@@ -367,12 +389,19 @@ pending_is_soon(TimestampTz due, TimestampTz now)
 void
 gd_wake_runnable(const text *queue, TimestampTz eligible_at, TimestampTz now)
 {
+	bool		news = gd_news_wanted();
+	bool		soon = pending_is_soon(eligible_at, now);
+	WakePending *owed;
+
 	if (!gd_shmem_ready())
 		return;
-	if (pending_is_soon(eligible_at, now))
-		pending_add(gd_wake_queue(queue), eligible_at <= now ? DT_NOBEGIN : eligible_at, false);
-	else
+	if (!soon)
 		pending_later = Min(pending_later, eligible_at);
+	if (!soon && !news)
+		return;
+	owed = pending_add(gd_wake_queue(queue), eligible_at <= now ? DT_NOBEGIN : eligible_at, false);
+	if (owed && news)
+		pending_set_queue(owed, queue);
 }
 
 /*
@@ -389,8 +418,8 @@ gd_wake_run(const text *tenant, TimestampTz wake_at, TimestampTz now)
 	{
 		TimestampTz due = wake_at <= now ? DT_NOBEGIN : wake_at;
 
-		pending_add(gd_wake_runs(NULL), due, false);
-		pending_add(gd_wake_runs(tenant), due, false);
+		(void) pending_add(gd_wake_runs(NULL), due, false);
+		(void) pending_add(gd_wake_runs(tenant), due, false);
 	}
 	else
 		pending_later = Min(pending_later, wake_at);
@@ -436,11 +465,14 @@ gd_wake_claimed(const text *queue)
 void
 gd_wake_resumed(const text *queue)
 {
-	if (gd_shmem_ready())
-	{
-		pending_add(gd_wake_queue(queue), DT_NOBEGIN, true);
-		pending_add(wake_any_queue(), DT_NOBEGIN, true);
-	}
+	WakePending *owed;
+
+	if (!gd_shmem_ready())
+		return;
+	owed = pending_add(gd_wake_queue(queue), DT_NOBEGIN, true);
+	if (owed)
+		pending_set_queue(owed, queue);
+	(void) pending_add(wake_any_queue(), DT_NOBEGIN, true);
 }
 
 /*
@@ -451,7 +483,7 @@ void
 gd_wake_settled(int64 id)
 {
 	if (gd_shmem_ready())
-		pending_add(gd_wake_instance(id), DT_NOBEGIN, true);
+		(void) pending_add(gd_wake_instance(id), DT_NOBEGIN, true);
 }
 
 static void
@@ -473,11 +505,26 @@ pending_wake_rows(const WakePending *owed)
 {
 	if (owed->due != DT_NOBEGIN)
 	{
-		if (!gd_timer_lower(owed->key, owed->due))
+		if (!gd_timer_lower(owed->key, owed->due) && pending_is_soon(owed->due, gd_now()))
 			(void) gd_wake_waiters(owed->key, 1);
 	}
 	else if (gd_wake_waiters(owed->key, owed->count) < owed->count)
 		gd_feed_poke(owed->key);
+}
+
+/*
+ * pending_tell: listeners are to hear of a queue.  Of one that was noted before
+ * they wanted to, the scheduler finds out itself.
+ */
+static void
+pending_tell(const WakePending *owed)
+{
+	if (owed->count == 0)
+		return;
+	if (owed->queue)
+		gd_news_tell(owed->key, owed->queue, owed->due);
+	else if (!owed->all && (owed->key & KEY_OF_RUNS) == 0)
+		gd_news_tell_all();
 }
 
 /*
@@ -488,6 +535,14 @@ pending_wake(void)
 {
 	/* What we wrote is to be seen before we look who waits. */
 	pg_memory_barrier();
+	if (gd_news_wanted())
+	{
+		if (pending_all)
+			gd_news_tell_all();
+		else
+			for (int i = 0; i < npending; i++)
+				pending_tell(&pending[i]);
+	}
 	if (pending_all || pending_is_soon(pending_later, gd_now()))
 		wake_database();
 	else

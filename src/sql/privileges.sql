@@ -5,7 +5,7 @@ RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET sear
 DECLARE
   client CONSTANT text[] := ARRAY['insert', 'insert_all', 'signal', 'signal_key', 'find', 'await',
     'run_insert', 'run_fetch', 'run_inspect', 'run_list', 'run_lock', 'run_mutate', 'run_commit_unclaimed', 'run_all_tenants'];
-  worker CONSTANT text[] := client || ARRAY['pick', 'take', 'wait', 'complete', 'complete_many', 'complete_and_take',
+  worker CONSTANT text[] := client || ARRAY['pick', 'take', 'wait', 'channel', 'complete', 'complete_many', 'complete_and_take',
     'commit_and_take', 'heartbeat', 'release', 'children', 'inbox',
     'next_step', 'retry', 'await_signal', 'schedule_children', 'done', 'stop', 'fail',
     'run_claim_due', 'run_refresh_claim', 'run_release_claim', 'run_abandon_claim', 'run_commit', 'run_wait'];

@@ -15,6 +15,11 @@ LANGUAGE c AS 'MODULE_PATHNAME', 'gd_wait';
 COMMENT ON PROCEDURE gen_durable.wait IS
   'Returns when one of the queues may have work, or at the timeout. Holds no snapshot while it waits; not inside a transaction block.';
 
+CREATE FUNCTION gen_durable.channel(queue text)
+RETURNS text LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'gd_channel';
+COMMENT ON FUNCTION gen_durable.channel IS
+  'The channel to LISTEN on for a queue, where gen_durable.notify is on: "gen_durable." and the queue''s name, or of a name longer than 51 bytes a hash.';
+
 CREATE FUNCTION gen_durable.complete(token uuid, outcome jsonb)
 RETURNS void LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'gd_complete';
 COMMENT ON FUNCTION gen_durable.complete IS

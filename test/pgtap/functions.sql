@@ -24,6 +24,7 @@ INSERT INTO contract VALUES
   ('complete_and_take', 'outcomes jsonb, queue text, worker text, batch integer DEFAULT 1, lease_ttl interval DEFAULT NULL::interval', 'SETOF gen_durable.job'),
   ('commit_and_take', 'IN outcomes jsonb, IN queue text, IN worker text, IN batch integer DEFAULT 1, IN lease_ttl interval DEFAULT NULL::interval, INOUT results jsonb DEFAULT NULL::jsonb, INOUT jobs jsonb DEFAULT NULL::jsonb', NULL),
   ('wait', 'IN queues text[], IN timeout interval DEFAULT ''00:00:30''::interval', NULL),
+  ('channel', 'queue text', 'text'),
   ('heartbeat', 'tokens uuid[], lease_ttl interval DEFAULT NULL::interval, OUT token uuid, OUT held boolean, OUT cancel_requested boolean', 'SETOF record'),
   ('release', 'tokens uuid[]', 'bigint'),
   ('children', 'id bigint, after bigint DEFAULT 0, max_rows integer DEFAULT 1000', 'SETOF gen_durable.child'),
@@ -90,10 +91,10 @@ SELECT is_empty($$SELECT p.oid::regprocedure FROM pg_proc p WHERE p.pronamespace
 SELECT is_empty($$SELECT proname FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace GROUP BY 1 HAVING count(*) > 1$$,
   'no two functions share a name');
 SELECT is_empty($$SELECT proname FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prokind = 'f'
-    AND (provolatile = 'i') <> (proname IN ('next_step', 'retry', 'await_signal', 'schedule_children', 'done', 'stop', 'fail'))$$,
-  'the constructors, and only they, are immutable');
+    AND (provolatile = 'i') <> (proname IN ('next_step', 'retry', 'await_signal', 'schedule_children', 'done', 'stop', 'fail', 'channel'))$$,
+  'the constructors and channel, and only they, are immutable');
 SELECT is_empty($$SELECT proname FROM pg_proc WHERE pronamespace = 'gen_durable'::regnamespace AND prokind = 'f'
-    AND (proparallel = 's') <> (provolatile = 'i')$$, 'the constructors, and only they, are safe in parallel workers');
+    AND (proparallel = 's') <> (provolatile = 'i')$$, 'they, and only they, are safe in parallel workers');
 
 SELECT finish();
 ROLLBACK;

@@ -31,7 +31,7 @@ INSERT INTO may VALUES
   ('insert', '{client,worker,admin}'), ('insert_all', '{client,worker,admin}'), ('signal', '{client,worker,admin}'),
   ('signal_key', '{client,worker,admin}'), ('find', '{client,worker,admin}'), ('await', '{client,worker,admin}'),
   ('pick', '{worker,admin}'), ('take', '{worker,admin}'), ('complete', '{worker,admin}'), ('complete_many', '{worker,admin}'),
-  ('complete_and_take', '{worker,admin}'), ('commit_and_take', '{worker,admin}'), ('wait', '{worker,admin}'), ('heartbeat', '{worker,admin}'),
+  ('complete_and_take', '{worker,admin}'), ('commit_and_take', '{worker,admin}'), ('wait', '{worker,admin}'), ('channel', '{worker,admin}'), ('heartbeat', '{worker,admin}'),
   ('release', '{worker,admin}'), ('children', '{worker,admin}'), ('inbox', '{worker,admin}'),
   ('next_step', '{worker,admin}'), ('retry', '{worker,admin}'), ('await_signal', '{worker,admin}'),
   ('schedule_children', '{worker,admin}'), ('done', '{worker,admin}'), ('stop', '{worker,admin}'), ('fail', '{worker,admin}'),

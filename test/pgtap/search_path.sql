@@ -138,6 +138,7 @@ BEGIN
     $c$SELECT gen_durable.cancel(calls.id($1), force => true)$c$,
     $c$SELECT pg_catalog.concat(gen_durable.retry('1 second'), gen_durable.stop('s'), gen_durable.fail('s'))$c$,
     $c$CALL gen_durable.commit_and_take('[]', $1, 'w', 10)$c$,
+    $c$SELECT gen_durable.channel($1)$c$,
     $c$SELECT gen_durable.pause($1, reason => 'r')::text$c$,
     $c$SELECT gen_durable.resume($1)::text$c$,
     $c$SELECT pg_catalog.count(*)::text FROM gen_durable.dispatched()$c$,

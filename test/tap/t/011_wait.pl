@@ -1,5 +1,5 @@
 # Waiting workers and callers on a server with the extension preloaded: who is woken by which commit, and what ends a wait.
-# GD-172, GD-173, GD-285..289; D-25, D-27. The polls are set to an hour, so that only a wake-up can end a wait in time.
+# GD-172, GD-173, GD-285..290; D-23, D-25, D-27. The polls are set to an hour, so that only a wake-up can end a wait in time.
 use strict;
 use warnings FATAL => 'all';
 
@@ -167,19 +167,22 @@ wakes('the rest of a transaction whose savepoint was rolled back',
 {
 	$q->("SELECT gen_durable.cancel(id, force => true) FROM gen_durable.instances WHERE finished_at IS NULL");
 	my $await = sub {
-		my ($id, @statements) = @_;
-		my @callers = map { [ waiter("SELECT outcome FROM gen_durable.await($id, '1h')") ] } 1 .. 2;
+		my ($id, $until, @statements) = @_;
+		my @callers = map { [ waiter("SELECT outcome FROM gen_durable.await($id, '1h', '$until')") ] } 1 .. 2;
 		my $began = time();
 		$q->($_) for @statements;
 		my $answers = join ' ', map { my $said = ended($_->[0]); $_->[0]->quit; $said =~ s/\n1$//r } @callers;
 		return time() - $began < 60 ? $answers : 'too late';
 	};
 	executing('x');
-	is($await->($q->("SELECT rig.id('x')"), $complete->("rig.token('x')", 'done()')), 'done done', 'awaited: done');
+	is($await->($q->("SELECT rig.id('x')"), 'settled', $complete->("rig.token('x')", 'done()')), 'done done', 'awaited: done');
 	executing('y');
-	is($await->($q->("SELECT rig.id('y')"), $complete->("rig.token('y')", "await_signal(ARRAY['go'], 'two')")), 'awaiting awaiting', 'awaited: parked');
+	is($await->($q->("SELECT rig.id('y')"), 'settled', $complete->("rig.token('y')", "await_signal(ARRAY['go'], 'two')")), 'awaiting awaiting', 'awaited: parked');
+	executing('parks');
+	is($await->($q->("SELECT rig.id('parks')"), 'terminal', $complete->("rig.token('parks')", "await_signal(ARRAY['go'], 'two')"), "SELECT gen_durable.signal(rig.id('parks'), 'go')",
+		'SELECT gen_durable.' . "pick(queue, 'w') FROM gen_durable.instances WHERE fsm = 'parks'", $complete->("rig.token('parks')", 'done()')), 'done done', 'awaited to the end: a park is none, and does not keep the end from waking');
 	executing('z');
-	is($await->($q->("SELECT rig.id('z')"), "SELECT gen_durable.cancel(rig.id('z'), force => true)"), 'cancelled cancelled', 'awaited: cancelled');
+	is($await->($q->("SELECT rig.id('z')"), 'terminal', "SELECT gen_durable.cancel(rig.id('z'), force => true)"), 'cancelled cancelled', 'awaited: cancelled');
 }
 
 # What ends a wait: a timeout of the statement, a cancel, a terminate, a fast stop.
