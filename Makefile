@@ -30,6 +30,7 @@ OBJS = \
 	src/bgw/executor.o \
 	src/bgw/launcher.o \
 	src/bgw/maintainer.o \
+	src/bgw/orphans.o \
 	src/bgw/scheduler.o \
 	src/bgw/staff.o \
 	src/bgw/vacuum.o \

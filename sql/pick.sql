@@ -138,3 +138,4 @@ SELECT st('e');
 
 -- The names under which the server itself claims are nobody else's.
 SELECT err($$SELECT pick('e', 'gen_durable executor 1')$$, 'gen_durable executor 1'), err($$SELECT pick('e', 'gen_durable executor')$$), err($$SELECT pick('none', 'gen_durable execute')$$);
+SELECT err($$SELECT pick('e', 'gen_durable scheduler')$$, 'gen_durable scheduler'), err($$SELECT take('e', 'gen_durable scheduler/1')$$);

@@ -27,6 +27,7 @@ int			gd_executors_limit = 2;
 int			gd_gc_batch = 10000;
 int			gd_gc_interval = 60000;
 int			gd_gc_retention = SECONDS_PER_DAY;
+int			gd_heartbeat_interval = 20000;
 int			gd_job_rows = 1000;
 int			gd_lease_ttl = 60000;
 int			gd_limiter_kind = GD_LIMITER_TABLE;
@@ -142,6 +143,11 @@ gd_guc_init(void)
 							NULL,
 							&gd_gc_retention, SECONDS_PER_DAY, 0, INT_MAX,
 							PGC_USERSET, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("gen_durable.heartbeat_interval",
+							"How often workers beat at least.",
+							"A claim that was made ahead before a crash, and is without two beats, is nobody's.",
+							&gd_heartbeat_interval, 20000, 1, INT_MAX,
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("gen_durable.job_rows",
 							"How many signals and how many children a job carries at most.",
 							"inbox() and children() page through the rest.",

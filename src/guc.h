@@ -37,6 +37,7 @@ extern int	gd_executors_limit; /* processes for a queue and an owner */
 extern int	gd_gc_batch;		/* rows */
 extern int	gd_gc_interval;		/* milliseconds */
 extern int	gd_gc_retention;	/* seconds */
+extern int	gd_heartbeat_interval;	/* milliseconds */
 extern int	gd_job_rows;		/* rows */
 extern int	gd_lease_ttl;		/* milliseconds */
 extern int	gd_limiter_kind;	/* a GdLimiterKind; fixed at server start */

@@ -38,9 +38,6 @@
 #include "shmem/dispatch.h"
 #include "shmem/shmem.h"
 
-/* As locked_by has it until the first heartbeat of who took the claim. */
-#define FEEDER_NAME "gen_durable scheduler"
-
 /* What one pass claims, renews or releases at most. */
 #define PASS_CLAIMS 1000
 
@@ -131,7 +128,7 @@ pass_fill(void *arg)
 	GdJob	   *jobs;
 
 	request.queue = cstring_to_text_with_len(pass->feed->name, pass->feed->name_len);
-	request.worker = cstring_to_text(FEEDER_NAME);
+	request.worker = cstring_to_text(GD_SCHEDULER_NAME);
 	request.batch = pass->n;
 	request.ahead = true;
 	synchronous_commit = SYNCHRONOUS_COMMIT_OFF;

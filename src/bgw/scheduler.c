@@ -1,7 +1,8 @@
 /*
  * scheduler.c
  *		The scheduler of one database: wakes those who wait for rows of the
- *		future when these are due, feeds queues (feeder.c), and tells
+ *		future when these are due, feeds queues (feeder.c), takes back what the
+ *		feeder of a scheduler before it had claimed (orphans.c), and tells
  *		listeners of work (announcer.c).
  *
  * Waiters and commits set a queue's timer (shmem/timers.c); the scheduler
@@ -22,6 +23,7 @@
 #include "bgw/announcer.h"
 #include "bgw/bgw.h"
 #include "bgw/feeder.h"
+#include "bgw/orphans.h"
 #include "bgw/staff.h"
 #include "clock.h"
 #include "engine/duerows.h"
@@ -94,6 +96,8 @@ gd_scheduler_main(Datum arg)
 			found = GD_FOUND_NOTHING;
 		else if (anew || found == GD_FOUND_EXTENSION)
 			found = gd_feeder_turn(anew, &next);
+		if (found == GD_FOUND_EXTENSION)
+			found = gd_orphans_turn(anew, &next);
 		anew = false;
 		looked_for = requests;
 		if (found == GD_FOUND_EXTENSION)

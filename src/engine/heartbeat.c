@@ -17,12 +17,16 @@
 #include "engine/due.h"
 #include "engine/heartbeat.h"
 #include "engine/instance.h"
+#include "engine/pick.h"
 #include "engine/queues.h"
 #include "engine/tokens.h"
 #include "names.h"
 #include "shmem/dispatch.h"
 
 PG_FUNCTION_INFO_V1(gd_heartbeat);
+
+/* Who has a claim whose taker's name was lost in a crash. */
+#define UNKNOWN_NAME "unknown worker"
 
 /* The lease of the queue asked for last. */
 typedef struct QueueTtl
@@ -89,6 +93,28 @@ gd_heartbeat_claims(const pg_uuid_t *tokens, int n)
 }
 
 /*
+ * heartbeat_holder: write down who took a claim out of the buffer, or, if the
+ * buffer was lost in a crash, that somebody has it.
+ */
+static void
+heartbeat_holder(GdRow *row, const pg_uuid_t *token)
+{
+	GdDispatchState state;
+	GdHolder	holder;
+	text	   *name = NULL;
+
+	state = gd_dispatch_find(token, &holder);
+	if (state == GD_DISPATCH_TAKEN)
+		name = cstring_to_text_with_len(holder.worker, holder.worker_len);
+	else if (state == GD_DISPATCH_NONE && !GD_IS_NULL(row, INST_LOCKED_BY) &&
+			 gd_text_equal(gd_instance_text(row, INST_LOCKED_BY),
+						   cstring_to_text(GD_SCHEDULER_NAME)))
+		name = cstring_to_text(UNKNOWN_NAME);
+	if (name)
+		gd_row_set(row, INST_LOCKED_BY, PointerGetDatum(name));
+}
+
+/*
  * heartbeat(tokens, lease_ttl) -> setof (token, held, cancel_requested)
  */
 Datum
@@ -121,13 +147,8 @@ gd_heartbeat(PG_FUNCTION_ARGS)
 		{
 			const Interval *lease = ttl ? ttl : heartbeat_ttl(instances.row, now, &last);
 			TimestampTz expires_at = gd_later(now, lease);
-			GdHolder	holder;
 
-			/* Who took a claim out of the buffer is written down here. */
-			if (gd_dispatch_find(tokens.tokens[i], &holder) == GD_DISPATCH_TAKEN)
-				gd_row_set(instances.row, INST_LOCKED_BY,
-						   PointerGetDatum(cstring_to_text_with_len(holder.worker,
-																	holder.worker_len)));
+			heartbeat_holder(instances.row, tokens.tokens[i]);
 			gd_heartbeat_row(instances.row, expires_at);
 		}
 		values[0] = UUIDPGetDatum(tokens.tokens[i]);

@@ -482,6 +482,21 @@ gd_pick_jobs(const GdPickRequest *request, GdJob **jobs)
 }
 
 /*
+ * pick_refuse_name: no client may have a name of the server's own.
+ */
+static void
+pick_refuse_name(const text *worker, const char *reserved)
+{
+	if (VARSIZE_ANY_EXHDR(worker) >= strlen(reserved) &&
+		memcmp(VARDATA_ANY(worker), reserved, strlen(reserved)) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("worker \"%s\" has the name of the server's own",
+						gd_clip(VARDATA_ANY(worker), VARSIZE_ANY_EXHDR(worker))),
+				 errhint("Names that begin with \"%s\" are reserved.", reserved)));
+}
+
+/*
  * gd_pick_request: read (queue, worker, batch, lease_ttl) from a call's
  * arguments.
  */
@@ -490,13 +505,8 @@ gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request)
 {
 	request->queue = gd_arg_name(fcinfo, first_arg, "queue");
 	request->worker = gd_arg_name(fcinfo, first_arg + 1, "worker");
-	if (VARSIZE_ANY_EXHDR(request->worker) >= strlen(GD_EXECUTOR_NAME) &&
-		memcmp(VARDATA_ANY(request->worker), GD_EXECUTOR_NAME, strlen(GD_EXECUTOR_NAME)) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("worker \"%s\" has the name of the server's own",
-						gd_clip(VARDATA_ANY(request->worker), VARSIZE_ANY_EXHDR(request->worker))),
-				 errhint("Names that begin with \"%s\" are reserved.", GD_EXECUTOR_NAME)));
+	pick_refuse_name(request->worker, GD_EXECUTOR_NAME);
+	pick_refuse_name(request->worker, GD_SCHEDULER_NAME);
 	request->batch = gd_arg_positive(fcinfo, first_arg + 2, "batch");
 	request->lease_ttl = NULL;
 	request->one_document = false;

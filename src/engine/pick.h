@@ -13,6 +13,9 @@
 /* With this begin the names under which executors claim. */
 #define GD_EXECUTOR_NAME "gen_durable executor"
 
+/* As locked_by has claims that are made ahead until a heartbeat of who took it. */
+#define GD_SCHEDULER_NAME "gen_durable scheduler"
+
 /* What a worker asks for. */
 typedef struct GdPickRequest
 {
