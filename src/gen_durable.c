@@ -37,13 +37,14 @@ _PG_init(void)
 	gd_guc_init();
 	gd_catalog_init();
 	gd_runners_init();
+	/* Callbacks before a commit run in the opposite order: this one is last. */
+	gd_stats_init();
 	gd_effects_init();
 	gd_cursors_init();
 	gd_dispatched_init();
 	gd_due_init();
 	gd_run_scope_init();
 	gd_shmem_init();
-	gd_stats_init();
 	gd_wake_init();
 	gd_executors_init();
 	gd_bgw_init();

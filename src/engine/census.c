@@ -12,8 +12,11 @@
 #include "access/xact.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/latch.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
+#include "compat.h"
 #include "engine/census.h"
 #include "engine/instance.h"
 #include "names.h"
@@ -25,6 +28,12 @@ PG_FUNCTION_INFO_V1(gd_recount);
 
 /* Rows between two looks at whether to give up. */
 #define GIVE_UP_ROWS 1000
+
+/*
+ * So long is waited for transactions that the snapshot sees and that have not
+ * said what they did.  They do that as the next thing after their commit.
+ */
+#define SETTLE_MS 1000
 
 static GdGauge
 census_gauge(GdTable *instances, TupleTableSlot *slot)
@@ -73,8 +82,29 @@ census_scan(GdTable *instances, Snapshot snapshot, GdGiveUp give_up)
 }
 
 /*
+ * census_settle: wait until all that the snapshot sees is in the gauges that
+ * the count corrects; false if it was given up.
+ */
+static bool
+census_settle(GdGiveUp give_up)
+{
+	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), SETTLE_MS);
+
+	while (gd_stats_rebase_owed())
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (GetCurrentTimestamp() >= until || (give_up && give_up()))
+			return false;
+		(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1,
+						 gd_wait_event("GenDurableCensus"));
+	}
+	return true;
+}
+
+/*
  * gd_census: count all live rows and set the gauges right; returns how many
- * there are, or -1 if it was given up, or another process is counting.
+ * there are, or -1 if it was given up, another process is counting, or a process has stood
+ * still at its commit.
  *
  * What this transaction has written counts at its commit, so it must not have
  * written anything yet.
@@ -92,6 +122,8 @@ gd_census(GdGiveUp give_up)
 		PG_TRY();
 		{
 			counted = census_scan(instances, snapshot, give_up);
+			if (counted >= 0 && !census_settle(give_up))
+				counted = -1;
 		}
 		PG_CATCH();
 		{
@@ -128,7 +160,7 @@ gd_recount(PG_FUNCTION_ARGS)
 	if (counted < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("another process is counting instances"),
+				 errmsg("another process is counting instances, or does not end its commit"),
 				 errhint("Try again in a while.")));
 	PG_RETURN_INT64(counted);
 }

@@ -21,7 +21,9 @@
  * begins, it notes the snapshot here and keeps the gauges of that moment in
  * `base`; transactions that the snapshot sees and that come here only later
  * add what they did to `late` as well.  At the end what was counted replaces
- * base + late, and what has been added besides stays.
+ * base + late, and what has been added besides stays.  So at the end it waits
+ * for transactions that the snapshot sees and that have not come here yet:
+ * each process tells of the one that it is about to commit.
  *
  * Locks: the list of entries, and which queue an entry is of, under `lock`, an
  * LWLock; the figures of an entry and its generation under the entry's
@@ -113,6 +115,8 @@ typedef struct StatsShared
 	int			free;			/* first free entry */
 	TimestampTz full_until;
 	StatsRebase rebase;
+	pg_atomic_uint32 *committing;	/* by proc number: a transaction that has
+									 * changed gauges and not added that yet */
 	StatsEntry *entries;
 	int		   *buckets;		/* as many as entries */
 } StatsShared;
@@ -165,6 +169,7 @@ gd_stats_size(void)
 
 	size = add_size(size, mul_size(gd_max_queues, sizeof(StatsEntry)));
 	size = add_size(size, MAXALIGN(mul_size(gd_max_queues, sizeof(int))));
+	size = add_size(size, MAXALIGN(mul_size(MaxBackends, sizeof(pg_atomic_uint32))));
 	return add_size(size, MAXALIGN(mul_size(rebase_max_xip(), sizeof(TransactionId))));
 }
 
@@ -185,6 +190,10 @@ gd_stats_attach(void *start, bool first)
 	at += gd_max_queues * sizeof(StatsEntry);
 	shared->buckets = (int *) at;
 	at += MAXALIGN(gd_max_queues * sizeof(int));
+	shared->committing = (pg_atomic_uint32 *) at;
+	at += MAXALIGN(MaxBackends * sizeof(pg_atomic_uint32));
+	for (int i = 0; i < MaxBackends; i++)
+		pg_atomic_init_u32(&shared->committing[i], InvalidTransactionId);
 	shared->rebase.xip = (TransactionId *) at;
 	shared->rebase.procno = NO_PROC;
 	LWLockInitialize(&shared->lock, LWLockNewTrancheId());
@@ -563,9 +572,25 @@ pending_add(const StatsPending *from, TransactionId xid, TimestampTz now)
 	SpinLockRelease(&entry->mutex);
 }
 
+/*
+ * pending_tell: say which transaction is about to commit, or that it has been
+ * added.
+ */
+static void
+pending_tell(TransactionId xid)
+{
+	static bool told = false;
+
+	if (!told && !TransactionIdIsValid(xid))
+		return;
+	pg_atomic_write_u32(&shared->committing[gd_my_procno()], xid);
+	told = TransactionIdIsValid(xid);
+}
+
 static void
 pending_forget(void)
 {
+	pending_tell(InvalidTransactionId);
 	for (int i = 0; i < npending; i++)
 		latest[pending[i].entry] = -1;
 	pending = NULL;				/* its memory goes with the transaction */
@@ -578,6 +603,10 @@ stats_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
+		case XACT_EVENT_PRE_COMMIT:
+			if (npending > 0)
+				pending_tell(GetTopTransactionIdIfAny());
+			break;
 		case XACT_EVENT_COMMIT:
 			if (npending > 0)
 			{
@@ -802,6 +831,21 @@ gd_stats_rebase_row(const text *queue, GdGauge gauge)
 
 	if (entry != NO_ENTRY)
 		rebase_found[entry][gauge]++;
+}
+
+/*
+ * gd_stats_rebase_owed: has a transaction that the snapshot sees not been added
+ * yet?
+ */
+bool
+gd_stats_rebase_owed(void)
+{
+	for (int i = 0; i < MaxBackends; i++)
+		if (rebase_sees(pg_atomic_read_u32(&shared->committing[i])))
+			return true;
+	/* What it has added is to be seen. */
+	pg_read_barrier();
+	return false;
 }
 
 /*

@@ -138,6 +138,7 @@ extern void gd_stats_forget(Oid database);
 /* The count of all rows, by which the gauges are set right. */
 extern bool gd_stats_rebase_begin(Snapshot snapshot);
 extern void gd_stats_rebase_row(const text *queue, GdGauge gauge);
+extern bool gd_stats_rebase_owed(void);
 extern void gd_stats_rebase_end(bool complete);
 
 #endif							/* GEN_DURABLE_STATS_H */

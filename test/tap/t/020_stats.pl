@@ -1,5 +1,5 @@
 # The view stats: counters of every event, gauges that follow commits and nothing else, the count that sets them right while
-# others commit, and queues beyond the room for them. D-30, GD-370.
+# others commit, one that comes late, and queues beyond the room for them. D-30, GD-370.
 use strict;
 use warnings FATAL => 'all';
 
@@ -148,6 +148,39 @@ while ($bench->pumpable)
 ok($bench->finish, 'a load runs') or diag($err);
 cmp_ok($recounts, '>', 3, 'and is counted meanwhile');
 agrees('a load under counts');
+
+# A count whose snapshot sees a transaction that has not said yet what it did: it waits, and counts that once. One that
+# stands still for longer than a second is not waited for.
+{
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my $file = "$dir/hold";
+	run_log([ 'cc', '-shared', '-fPIC', '-I' . $node->config_data('--includedir-server'), '-o', "$dir/gen_durable_hold.so", "$FindBin::RealBin/../lib/gen_durable_hold.c" ]) or die 'no compiler';
+	chmod 0755, $dir;
+	my $held = $node->background_psql('postgres', on_error_stop => 0);
+	$held->query("LOAD '$dir/gen_durable_hold'");
+	my $pid = $held->query("SET gen_durable_hold.file = '$file'; SELECT pg_backend_pid()");
+	my $counter = $node->background_psql('postgres', on_error_stop => 0);
+	my $its_pid = $counter->query('SELECT pg_backend_pid()');
+	my $seen = sub { return $q->("SELECT count(*) FROM gen_durable.instances WHERE queue = 'held' AND finished_at IS NULL") };
+	my $commit = sub { my ($rows) = @_; append_to_file($file, ''); send_async($held, "SELECT gen_durable.insert('a', queue => 'held')"); wait_until('its row is seen', sub { $seen->() == $rows }); return };
+	$q->("SELECT gen_durable.insert('a', queue => 'held')");
+	$commit->(2);
+	is(counter('ready', "'held'"), 1, 'a transaction that has not said what it did');
+	send_async($counter, 'SELECT gen_durable.recount()');
+	wait_until('the count waits', sub { $q->("SELECT count(*) FROM pg_stat_activity WHERE pid = $its_pid AND state = 'active' AND wait_event_type = 'Extension'") == 1 });
+	unlink $file;
+	like($counter->query('SELECT 1'), qr/^\d+\n1$/, 'is waited for');
+	is(counter('ready', "'held'"), 2, 'and counted once');
+	agrees('a late transaction');
+	$held->query('SELECT 1');
+	$commit->(3);
+	$counter->query('SELECT gen_durable.recount()');
+	like($counter->{stderr}, qr/does not end its commit/, 'one that stands still is not waited for');
+	unlink $file;
+	$held->query('SELECT 1');
+	is(counter('ready', "'held'"), 3, 'and what was counted is forgotten');
+	$_->quit for $held, $counter;
+}
 
 # Queues for which there is no room share the entry without a name; a database that is gone gives its room back.
 $node->safe_psql('postgres', 'CREATE DATABASE many');
