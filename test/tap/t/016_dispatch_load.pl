@@ -48,7 +48,7 @@ my @blows = (
 	[ 'SIGKILL of the scheduler', "backend_type = 'gen_durable scheduler'", $crash ],
 	[ 'SIGKILL of a worker\'s backend', "backend_type = 'client backend' AND query LIKE '%taking%'", $crash ],
 	[ 'SIGTERM of a worker\'s backend', "backend_type = 'client backend' AND query LIKE '%fickle%'", sub { kill('TERM', $_[0]) } ],
-	[ 'a fast stop', "backend_type = 'gen_durable launcher'", sub { $node->stop('fast'); $node->start } ],
+	[ 'a fast stop', "backend_type = 'gen_durable launcher'", sub { my $began = time(); $node->stop('fast'); cmp_ok(time() - $began, '<', 10, 'a fast stop ends within drain_timeout, and what the server itself takes'); $node->start } ],
 	[ 'another SIGTERM of the scheduler', "backend_type = 'gen_durable scheduler'", sub { kill('TERM', $_[0]) } ]);
 my $steps = $tops * (3 + 3 * 20);
 my $done = 0;

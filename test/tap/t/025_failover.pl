@@ -1,5 +1,6 @@
 # A base backup and a failover while workers work: the backup is whole, and after the promotion of a standby that had
-# confirmed every commit the work goes on, with nothing lost and nothing done twice. D-25, D-27.
+# confirmed every commit the work goes on, with nothing lost and nothing done twice. What lay in the buffer of the old
+# primary's scheduler is given back by the new one's. D-25, D-27; GD-236, GD-309.
 use strict;
 use warnings FATAL => 'all';
 
@@ -11,12 +12,13 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $preload = "shared_preload_libraries = 'gen_durable'\ngen_durable.enabled = on\n";
+my $preload = "shared_preload_libraries = 'gen_durable'\ngen_durable.enabled = on\ngen_durable.heartbeat_interval = '1s'\n";
 my $primary = new_node('primary', init => { allows_streaming => 1 }, conf => $preload);
 my $q = sub { my ($node, $sql) = @_; return $node->safe_psql('postgres', $sql) };
 my ($early, $tops) = (8, 20);
 my $steps = $tops * (3 + 3 * 20);
 $q->($primary, slurp("$FindBin::RealBin/../lib/load.sql"));
+$q->($primary, "SELECT gen_durable.set_queue('load', concurrency => 2, prefetch => 10, lease_ttl => '4 s')");
 $q->($primary, "CALL rig.load($early)");
 my $dir = PostgreSQL::Test::Utils::tempdir();
 
@@ -24,7 +26,9 @@ my $dir = PostgreSQL::Test::Utils::tempdir();
 sub work_on
 {
 	my ($node, $name) = @_;
-	return ((map { Workers::start($node, "$dir/$name$_", Workers::plain_script("$name$_", '2 s', 20)) } 1 .. 2),
+	my $takes = Workers::plain_script("${name}1", '2 s', 20);
+	$takes =~ s/gen_durable\.pick\('load', '${name}1', 1, '2 s'\)/gen_durable.take('load', '${name}1')/g or die 'no pick in the script';
+	return (Workers::start($node, "$dir/${name}1", $takes), Workers::start($node, "$dir/${name}2", Workers::plain_script("${name}2", '2 s', 20)),
 		Workers::start($node, "$dir/${name}3", Workers::batch_script("${name}3", 5, '2 s', 20)),
 		Workers::start($node, "$dir/${name}_driver", Workers::driver_script(5)));
 }
@@ -43,7 +47,8 @@ $q->($primary, "SELECT count(*) FROM gen_durable.insert_all('top', (SELECT jsonb
 my $now = $outcomes->($primary);
 wait_until('work goes on', sub { $outcomes->($primary) > $now + 20 });
 
-# The primary dies in the middle of it.
+# The primary dies in the middle of it, with claims in its buffer.
+wait_until('the buffer has some', sub { $q->($primary, 'SELECT count(*) FROM gen_durable.dispatched() WHERE worker IS NULL') > 0 });
 $primary->stop('immediate');
 Workers::stop(@workers);
 cmp_ok($outcomes->($standby), '<', $steps, 'there is work left');
@@ -51,12 +56,15 @@ is($q->($standby, "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE
 $standby->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
 $standby->promote;
 is(broken($standby), '', 'promoted: no invariant is broken');
+my $left = $q->($standby, "SELECT array_agg(id) FROM gen_durable.instances WHERE locked_by = 'gen_durable scheduler'");
+note("claimed ahead by the old primary: $left");
 my %stored = map { $_ => 1 } split /\n/, $q->($standby, 'SELECT DISTINCT token FROM rig.ledger');
 my %acked = Workers::acked(map { "$dir/before$_" } 1 .. 3);
 is(join(' ', grep { !$stored{$_} } keys %acked), '', 'every outcome that was answered is there');
 @workers = work_on($standby, 'after');
 wait_until('all parents end', sub { $q->($standby, "SELECT count(*) FROM gen_durable.instances WHERE fsm = 'top' AND status = 'done'") == $tops });
 Workers::stop(@workers);
+is($q->($standby, "SELECT count(*) FROM gen_durable.instances WHERE id = ANY ('$left') AND finished_at IS NULL"), '0', 'what lay in the buffer of the old primary is done too') if $left ne '';
 is($q->($standby, "SELECT * FROM rig.audit($tops)"), '', 'every step has its row in the ledger once');
 is(broken($standby), '', 'no invariant is broken at the end');
 my $copy = PostgreSQL::Test::Cluster->new('copy');
