@@ -66,6 +66,12 @@ SELECT err(format('SELECT sync_config(%s)', args), VARIADIC words), args FROM (V
   ('''[{"kind": "conc", "name": "a", "capacity": 1, "burst": 2}]''', '{burst}'), ('''[{"kind": "rate", "name": "a", "allowed": 1, "period": "1 s", "capacity": 2}]''', '{capacity}'),
   ('''[{"kind": "conc", "name": "a", "capacity": 1.5}]''', '{1.5,whole}'), ('''[{"kind": "conc", "name": "a", "capacity": "1"}]''', '{capacity,number,string}'),
   ('''[{"kind": "conc", "name": "a", "capacity": 1, "color": 2}]''', '{color}'), ('''[{"kind": "rate", "name": "a", "allowed": 1, "period": "soon"}]''', '{soon}'),
+  ('''[{"kind": "rate", "name": "a", "allowed": 1, "period": "1 s", "burst": 1e400}]''', '{burst}'), ('''[{"kind": "rate", "name": "a", "allowed": 1, "period": "1 s", "burst": 0}]''', '{"burst 0"}'),
+  ('''[{"kind": "rate", "name": "a", "allowed": 0, "period": "1 s"}]''', '{"allowed 0"}'), ('''[{"kind": "rate", "name": "a", "allowed": 1, "period": "0 s"}]''', '{period}'),
+  ('''[{"kind": "rate", "name": "a", "allowed": 1, "period": "-1 s"}]''', '{period,negative}'), ('''[{"kind": "rate", "name": "a", "allowed": 1, "period": "1 s", "shards": 0}]''', '{"shards 0"}'),
+  ('''[{"kind": "rate", "name": "a", "allowed": 3000000000, "period": "1 s"}]''', '{allowed}'), ('''[{"kind": "conc", "name": "a:b", "capacity": 1}]''', '{a:b,colon}'),
+  ('''[{"kind": "conc", "name": "", "capacity": 1}]''', '{empty}'), ('''[{"kind": "conc", "name": "a", "capacity": 0}]''', '{"capacity 0"}'),
+  ('''[{"kind": "conc", "name": null, "capacity": 1}]''', '{name}'),
   ('''[{"kind": "conc", "name": "a", "capacity": 1}, {"kind": "conc", "name": "a", "capacity": 2}]''', '{a,twice}')) x (args, words);
 SELECT count(*) FROM bucket_configs WHERE name IN ('a', 's9');
 
@@ -263,6 +269,16 @@ SELECT pg_temp.counters('r');
 SELECT set_rate_limit('r', 1, '1000 years', 5, 1);
 SELECT pg_temp.counters('r');
 SELECT set_rate_limit('r', 1, '1000 years', 5, 1), (SELECT count(*) FROM buckets WHERE key = 'r');
+-- What came before the change came at the rate that there was, and was saved up to the burst that there was.
+SELECT set_rate_limit('v', 1, '1 min', 10), pg_temp.ask('v 10 -');
+UPDATE buckets SET last_refill = last_refill - interval '2 min' WHERE key = 'v';
+SELECT set_rate_limit('v', 100, '1 s', 10, 2);
+SELECT round(sum(available)::numeric, 1) FROM buckets WHERE key = 'v';
+SELECT set_rate_limit('v', 1, '1 min', 10, 2);
+UPDATE buckets SET last_refill = last_refill - interval '1 day' WHERE key = 'v';
+SELECT set_rate_limit('v', 1, '1 min', 100, 2);
+SELECT round(sum(available)::numeric, 1) FROM buckets WHERE key = 'v';
+SELECT drop_limit('rate', 'v');
 -- Dropped, its counters go; made anew, it counts what is held.
 SELECT pg_temp.ask('- - g:k', '- - g:k', '- - g');
 SELECT drop_limit('conc', 'g'), drop_limit('rate', 'r');

@@ -1,6 +1,6 @@
 -- Claims under gates and rate limits: blocking, promotion, strict order, credits, changes of limits, why.
--- GD-010, GD-060..069, GD-072, GD-091..093, GD-095, GD-124, GD-127, GD-129, GD-136, GD-137, GD-142, GD-143, D-2, D-3, D-12, D-14, D-26,
--- R-9, R-15, R-22, R-23
+-- GD-010, GD-060..069, GD-072, GD-091..093, GD-095, GD-124, GD-127, GD-129, GD-136, GD-137, GD-142, GD-143,
+-- GD-246, GD-252, D-2, D-3, D-12, D-14, D-26, R-9, R-15, R-22, R-23
 \pset format unaligned
 \pset tuples_only on
 \pset null -
@@ -51,6 +51,21 @@ SELECT pg_temp.counters('g'), picks('q', 10), pg_temp.blocked();
 SELECT reclaim('q', 'w', '2 h');
 SELECT pg_temp.counters('g'), picks('q', 10), pg_temp.blocked();
 RESET gen_durable.clock_offset;
+-- A claim that is beaten in time keeps its slot past the end of its first lease (GD-246); released, it gives it back at once
+-- (GD-252).
+CALL fresh();
+SELECT set_concurrency_limit('g', 1);
+SELECT pg_temp.put('a b', 'g'), picks('q', 10, 'w', '1 min');
+SET gen_durable.clock_offset = 50000;
+SELECT held FROM heartbeat(ARRAY[tok('a')], '1 min');
+SET gen_durable.clock_offset = 100000;
+SELECT reap(), pg_temp.counters('g'), picks('q', 10), pg_temp.blocked();
+SELECT release(ARRAY[tok('a')]);
+SELECT pg_temp.counters('g'), picks('q', 10), pg_temp.blocked();
+RESET gen_durable.clock_offset;
+CALL fresh();
+SELECT set_concurrency_limit('g', 2);
+SELECT pg_temp.put('a b c d', 'g'), picks('q', 10);
 -- A cancellation that is only asked for keeps the slot, so that no more run than may.
 SELECT cancel(id('a')), pg_temp.counters('g'), picks('q', 10);
 SELECT release(ARRAY[tok('a')]);

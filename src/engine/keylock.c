@@ -58,12 +58,8 @@ gd_key_lock(const char *kind, const text *key)
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/*
- * gd_key_try_lock: lock a key unless another transaction holds it, or this
- * one holds too many.
- */
-bool
-gd_key_try_lock(const char *kind, const text *key)
+static bool
+keylock_try(const char *kind, const text *key, LOCKMODE mode)
 {
 	LOCKTAG		tag;
 	LockAcquireResult result;
@@ -71,7 +67,7 @@ gd_key_try_lock(const char *kind, const text *key)
 	if (keylocks_held >= KEYLOCKS_MAX)
 		return false;
 	keylock_tag(&tag, kind, key);
-	result = LockAcquire(&tag, ExclusiveLock, false, true);
+	result = LockAcquire(&tag, mode, false, true);
 	if (result == LOCKACQUIRE_OK)
 	{
 		/*
@@ -87,4 +83,24 @@ gd_key_try_lock(const char *kind, const text *key)
 		keylocks_held++;
 	}
 	return result != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * gd_key_try_lock: lock a key unless another transaction holds it, or this
+ * one holds too many.
+ */
+bool
+gd_key_try_lock(const char *kind, const text *key)
+{
+	return keylock_try(kind, key, ExclusiveLock);
+}
+
+/*
+ * gd_key_try_share: the same, beside others that do this, so that nobody who
+ * locks the key for himself gets it meanwhile.
+ */
+bool
+gd_key_try_share(const char *kind, const text *key)
+{
+	return keylock_try(kind, key, ShareLock);
 }

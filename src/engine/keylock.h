@@ -9,5 +9,6 @@
 
 extern void gd_key_lock(const char *kind, const text *key);
 extern bool gd_key_try_lock(const char *kind, const text *key);
+extern bool gd_key_try_share(const char *kind, const text *key);
 
 #endif							/* GEN_DURABLE_KEYLOCK_H */

@@ -10,7 +10,8 @@
  * ones have ended (GD-065).
  *
  * Locks: the policy's name, in a lock space of the extension's own, then its
- * row, then its counters; all of them are waited for.
+ * row, then its counters; all of them are waited for.  The name is shared by
+ * those who make counters, which a change would not see before they commit.
  */
 #include "postgres.h"
 
@@ -23,7 +24,6 @@
 
 #include "clock.h"
 #include "engine/blocked.h"
-#include "engine/keylock.h"
 #include "json.h"
 #include "limiter/limiter.h"
 #include "limiter/policy.h"
@@ -49,7 +49,7 @@ config_lock(const GdPolicy *policy, GdTable **configs, GdRow **row)
 	GdScan		scan;
 	bool		found;
 
-	gd_key_lock(policy->kind == GD_GATE ? "limit conc" : "limit rate", policy->name);
+	gd_policy_lock(policy);
 	*configs = gd_table_open(GD_BUCKET_CONFIGS);
 	*row = gd_row_create(*configs);
 	gd_scan_begin(&scan, *configs, GD_BUCKET_CONFIGS_PKEY);
@@ -62,10 +62,10 @@ config_lock(const GdPolicy *policy, GdTable **configs, GdRow **row)
 }
 
 static void
-config_changed(const GdPolicy *policy)
+config_changed(const GdPolicy *policy, const GdPolicy *was)
 {
 	gd_table_flush();
-	gd_limiter()->sync_config(policy, gd_now());
+	gd_limiter()->sync_config(policy, was);
 	gd_blocked_of_policy(gd_limit_kinds[policy->kind], policy->name, CHANGE_KEYS);
 }
 
@@ -80,13 +80,13 @@ config_store(const GdPolicy *policy)
 	GdRow	   *row;
 	bool		found = config_lock(policy, &configs, &row);
 	bool		same = false;
+	GdPolicy	was;
 
 	if (found)
 	{
-		same = DatumGetFloat8(GD_VALUE(row, CONF_CAPACITY)) == policy->capacity &&
-			DatumGetInt16(GD_VALUE(row, CONF_SHARDS)) == policy->shards &&
-			(policy->kind == GD_GATE ||
-			 DatumGetFloat8(GD_VALUE(row, CONF_RATE)) == policy->rate);
+		gd_policy_load(&was, configs, row->slot);
+		same = was.capacity == policy->capacity && was.shards == policy->shards &&
+			was.rate == policy->rate;
 	}
 	if (policy->kind == GD_RATE)
 		gd_row_set(row, CONF_RATE, Float8GetDatum(policy->rate));
@@ -104,7 +104,7 @@ config_store(const GdPolicy *policy)
 	gd_row_free(row);
 	gd_table_close(configs);
 	if (!same)
-		config_changed(policy);
+		config_changed(policy, found ? &was : NULL);
 }
 
 static bool
@@ -267,7 +267,7 @@ gd_drop_limit(PG_FUNCTION_ARGS)
 	gd_row_delete(row);
 	gd_row_free(row);
 	gd_table_close(configs);
-	config_changed(&policy);
+	config_changed(&policy, NULL);
 	PG_RETURN_VOID();
 }
 

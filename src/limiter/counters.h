@@ -42,7 +42,7 @@ extern void gd_table_admit(GdEntry *entries, int nentries, bool spread, Timestam
 extern bool gd_table_look(const GdPolicy *policy, const text *key, TimestampTz now,
 						  double *available, bool *busy);
 extern void gd_table_credit(const GdSlots *slots, int nslots);
-extern void gd_table_sync_config(const GdPolicy *policy, TimestampTz now);
+extern void gd_table_sync_config(const GdPolicy *policy, const GdPolicy *was);
 extern bool gd_table_reconcile(int max_keys, TimestampTz now, int64 *buckets, int64 *gates);
 
 #define GD_ALL_SHARDS (-1)

@@ -117,9 +117,9 @@ typedef struct GdLimiter
 
 	/*
 	 * A policy was made, changed, or dropped (capacity 0): counters of its
-	 * keys follow.
+	 * keys follow.  was: what it was before; NULL if there was none.
 	 */
-	void		(*sync_config) (const GdPolicy *policy, TimestampTz now);
+	void		(*sync_config) (const GdPolicy *policy, const GdPolicy *was);
 
 	/*
 	 * Compare counters with what is held, and remove those that say nothing.

@@ -6,12 +6,14 @@
  * (GD-010).  Policies are read under the latest snapshot as of the first look
  * of a call, and once a name.
  *
- * Locks: access share on bucket_configs.
+ * Locks: access share on bucket_configs; who makes counters shares a lock on the
+ * policy's name, which whoever changes the policy holds alone.
  */
 #include "postgres.h"
 
 #include "utils/builtins.h"
 
+#include "engine/keylock.h"
 #include "limiter/policy.h"
 #include "names.h"
 
@@ -133,4 +135,42 @@ gd_policy_find(GdPolicies *policies, GdLimitKind kind, const text *key)
 	pfree(name);
 	MemoryContextSwitchTo(old);
 	return found->exists ? &found->policy : NULL;
+}
+
+static const char *
+policy_lock_kind(const GdPolicy *policy)
+{
+	return policy->kind == GD_GATE ? "limit conc" : "limit rate";
+}
+
+/*
+ * gd_policy_lock: keep everybody else from changing a policy, and from making
+ * counters of it, until the end of the transaction.  Waits.
+ */
+void
+gd_policy_lock(const GdPolicy *policy)
+{
+	gd_key_lock(policy_lock_kind(policy), policy->name);
+}
+
+/*
+ * gd_policy_keep: is a policy still what it was read as?  Then it stays so
+ * until the end of the transaction.  Does not wait: false as well while
+ * somebody changes it.
+ */
+bool
+gd_policy_keep(const GdPolicy *policy)
+{
+	GdPolicies	policies;
+	const GdPolicy *found;
+	bool		same;
+
+	if (!gd_key_try_share(policy_lock_kind(policy), policy->name))
+		return false;
+	gd_policies_begin(&policies);
+	found = gd_policy_find(&policies, policy->kind, policy->name);
+	same = found && found->capacity == policy->capacity && found->rate == policy->rate &&
+		found->shards == policy->shards;
+	gd_policies_end(&policies);
+	return same;
 }

@@ -135,7 +135,7 @@ remote_renew(const GdSlots *slots, int nslots, TimestampTz until)
 }
 
 static void
-remote_sync_config(const GdPolicy *policy, TimestampTz now)
+remote_sync_config(const GdPolicy *policy, const GdPolicy *was)
 {
 	/* The policy goes with every question. */
 }

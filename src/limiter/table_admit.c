@@ -15,7 +15,12 @@
  * granted taken off already, under a lock on the key that is not waited for
  * (D-4): two callers cannot both do it.
  *
- * Locks: rows of buckets, and locks on cold keys, until the transaction ends.
+ * Tokens are refilled up to the clock as it is once the counter is locked: with
+ * an instant from before, which another may have passed already, the time
+ * between the two would be paid for twice.
+ *
+ * Locks: rows of buckets, and locks on cold keys and on their policies, until
+ * the transaction ends.
  */
 #include "postgres.h"
 
@@ -23,6 +28,7 @@
 #include "utils/hsearch.h"
 #include "utils/snapmgr.h"
 
+#include "clock.h"
 #include "engine/keylock.h"
 #include "limiter/arithmetic.h"
 #include "limiter/counters.h"
@@ -116,11 +122,13 @@ shard_refill(const Wanted *wanted, GdShard *shard, TimestampTz now)
  * wanted_mint: the counters of a cold key, to be inserted.
  */
 static void
-wanted_mint(Wanted *wanted, GdTable *buckets, GdScan *scan, TimestampTz now)
+wanted_mint(Wanted *wanted, GdTable *buckets, GdScan *scan)
 {
 	const GdPolicy *policy = wanted->policy;
 
-	if (!gd_key_try_lock(wanted->kind == GD_GATE ? "mint conc" : "mint rate", wanted->key))
+	/* A change of the limit has to see them, or they have to see the change. */
+	if (!gd_key_try_lock(wanted->kind == GD_GATE ? "mint conc" : "mint rate", wanted->key) ||
+		!gd_policy_keep(policy))
 	{
 		wanted->contended = true;
 		return;
@@ -146,6 +154,9 @@ wanted_mint(Wanted *wanted, GdTable *buckets, GdScan *scan, TimestampTz now)
 		pfree(held);
 	}
 	else
+	{
+		TimestampTz now = gd_now();
+
 		for (int s = 0; s < policy->shards; s++)
 		{
 			wanted->shards[s].shard = s;
@@ -153,6 +164,7 @@ wanted_mint(Wanted *wanted, GdTable *buckets, GdScan *scan, TimestampTz now)
 			wanted->shards[s].available = wanted->shards[s].capacity;
 			wanted->shards[s].last_refill = now;
 		}
+	}
 	for (int s = 0; s < wanted->nshards; s++)
 		wanted->total += wanted->shards[s].available;
 	qsort(wanted->shards, wanted->nshards, sizeof(GdShard), shard_compare);
@@ -199,7 +211,7 @@ wanted_acquire(Wanted *wanted, GdTable *buckets, bool spread, TimestampTz now)
 	more = gd_counters_scan(&scan, wanted->kind, wanted->key, GD_ALL_SHARDS);
 	if (!more)
 	{
-		wanted_mint(wanted, buckets, &scan, now);
+		wanted_mint(wanted, buckets, &scan);
 		gd_scan_end(&scan);
 		return;
 	}
@@ -233,7 +245,7 @@ wanted_acquire(Wanted *wanted, GdTable *buckets, bool spread, TimestampTz now)
 			continue;
 		}
 		gd_shard_load(shard, buckets, shard->row);
-		shard_refill(wanted, shard, now);
+		shard_refill(wanted, shard, gd_now());
 		if (wanted->kind == GD_GATE)
 		{
 			double		credits = gd_credits_fold(wanted->key, shard->shard, NULL);

@@ -18,6 +18,7 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "clock.h"
 #include "events.h"
 #include "limiter/arithmetic.h"
 #include "limiter/counters.h"
@@ -105,11 +106,12 @@ rate_idle(const GdPolicy *policy, GdTable *buckets, const Rows *rows, TimestampT
 
 /*
  * rate_reshape: give the counters of a rate limit the shape of its policy.
- * The tokens that are there are shared out anew: none are made.
+ * The tokens that are there are shared out anew: none are made.  Up to now they
+ * came at the rate that there was.
  */
 static int
-rate_reshape(const GdPolicy *policy, GdTable *buckets, const text *key, Rows *rows,
-			 TimestampTz now)
+rate_reshape(const GdPolicy *policy, double rate, GdTable *buckets, const text *key,
+			 Rows *rows, TimestampTz now)
 {
 	double		tokens = 0;
 
@@ -121,7 +123,7 @@ rate_reshape(const GdPolicy *policy, GdTable *buckets, const text *key, Rows *ro
 		gd_shard_load(&shard, buckets, rows->rows[i]);
 		seconds = now > shard.last_refill ?
 			(now - shard.last_refill) / (double) USECS_PER_SEC : 0;
-		tokens += shard.available + seconds * policy->rate / rows->n;
+		tokens += Min(shard.available + seconds * rate / rows->n, shard.capacity);
 	}
 	tokens = Min(tokens, policy->capacity);
 	(void) rows_delete(rows);
@@ -177,14 +179,16 @@ gate_is_full(const GdPolicy *policy, GdTable *buckets, const Rows *rows)
 
 /*
  * key_follow: bring the counters of one key to its policy, which is NULL when
- * it is gone; with sweep, remove them if they say nothing.  Returns how many
- * rows were changed.
+ * it is gone; with sweep, remove them if they say nothing.  was: the policy
+ * before a change, or NULL.  Returns how many rows were changed.  The clock is
+ * read when they are locked, as in table_admit.c.
  */
 static int
-key_follow(const GdPolicy *policy, GdTable *buckets, GdLimitKind kind, const text *key,
-		   bool wait, bool sweep, TimestampTz now)
+key_follow(const GdPolicy *policy, const GdPolicy *was, GdTable *buckets,
+		   GdLimitKind kind, const text *key, bool wait, bool sweep)
 {
 	int			changed = 0;
+	TimestampTz now;
 	Rows		rows;
 
 	if (policy && kind == GD_GATE)
@@ -195,6 +199,7 @@ key_follow(const GdPolicy *policy, GdTable *buckets, GdLimitKind kind, const tex
 			return changed;
 	}
 	rows_lock(&rows, buckets, kind, key, wait);
+	now = gd_now();
 	if (rows.busy)
 		;
 	else if (policy == NULL)
@@ -206,8 +211,10 @@ key_follow(const GdPolicy *policy, GdTable *buckets, GdLimitKind kind, const tex
 	else if (sweep && (kind == GD_GATE ? gate_is_full(policy, buckets, &rows) :
 					   rate_idle(policy, buckets, &rows, now)))
 		changed += rows_delete(&rows);
-	else if (kind == GD_RATE && !rate_fits(policy, buckets, &rows))
-		changed += rate_reshape(policy, buckets, key, &rows, now);
+	else if (kind == GD_RATE && rows.n > 0 &&
+			 ((was && was->rate != policy->rate) || !rate_fits(policy, buckets, &rows)))
+		changed += rate_reshape(policy, was ? was->rate : policy->rate, buckets, key, &rows,
+								now);
 	rows_free(&rows);
 	gd_table_flush();
 	return changed;
@@ -239,7 +246,7 @@ next_key(GdTable *buckets, GdLimitKind kind, const text *from, bool inclusive)
  * gd_table_sync_config: see limiter.h.
  */
 void
-gd_table_sync_config(const GdPolicy *policy, TimestampTz now)
+gd_table_sync_config(const GdPolicy *policy, const GdPolicy *was)
 {
 	GdTable    *buckets = gd_table_open(GD_BUCKETS);
 	const GdPolicy *given = policy->capacity > 0 ? policy : NULL;
@@ -249,13 +256,13 @@ gd_table_sync_config(const GdPolicy *policy, TimestampTz now)
 
 	key = next_key(buckets, policy->kind, policy->name, true);
 	if (key && gd_text_equal(key, policy->name))
-		(void) key_follow(given, buckets, policy->kind, key, true, false, now);
+		(void) key_follow(given, was, buckets, policy->kind, key, true, false);
 	for (key = next_key(buckets, policy->kind, prefix, true);
 		 key && VARSIZE_ANY_EXHDR(key) >= len && memcmp(VARDATA_ANY(key), VARDATA_ANY(prefix), len) == 0;
 		 key = next_key(buckets, policy->kind, key, false))
 	{
 		CHECK_FOR_INTERRUPTS();
-		(void) key_follow(given, buckets, policy->kind, key, true, false, now);
+		(void) key_follow(given, was, buckets, policy->kind, key, true, false);
 	}
 	gd_table_close(buckets);
 }
@@ -286,8 +293,8 @@ gd_table_reconcile(int max_keys, TimestampTz now, int64 *buckets, int64 *gates)
 		key = next_key(table, kind, cstring_to_text(last), false);
 		if (key)
 		{
-			int			changed = key_follow(gd_policy_find(&policies, kind, key), table, kind,
-											 key, false, true, now);
+			int			changed = key_follow(gd_policy_find(&policies, kind, key), NULL, table,
+											 kind, key, false, true);
 
 			text_to_cstring_buffer(key, last, sizeof(last));
 			*(kind == GD_GATE ? gates : buckets) += changed;
