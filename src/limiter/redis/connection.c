@@ -33,6 +33,9 @@
 #define BACKOFF_MS 100
 #define BACKOFF_MAX_DOUBLINGS 6
 
+/* The longest wait for the other side of a handshake that may not come. */
+#define TURN_MS 5
+
 /* An answer's text that goes to the log at most. */
 #define LOGGED_BYTES 200
 
@@ -43,6 +46,7 @@ static const GdRemoteHost *host;
 
 static redisContext *context = NULL;
 static bool exchanging = false; /* an answer is on its way */
+static bool secure = false;		/* by TLS */
 static bool woken = false;		/* somebody set the latch meanwhile */
 static char *connected_url = NULL;
 static char run_id[64];
@@ -62,6 +66,7 @@ connection_close(void)
 		redisFree(context);
 	context = NULL;
 	exchanging = false;
+	secure = false;
 }
 
 static bool
@@ -130,11 +135,25 @@ connection_send(TimestampTz deadline)
 
 	for (;;)
 	{
+		size_t		left = sdslen(context->obuf);
+
 		if (redisBufferWrite(context, &done) != REDIS_OK)
 			return failed(context->errstr);
 		if (done)
 			return true;
-		if (!socket_wait(WL_SOCKET_WRITEABLE, deadline))
+
+		/*
+		 * By TLS it may be the server's turn in the handshake, which hiredis
+		 * does not tell; the socket would be ready for writing all the while.
+		 */
+		if (secure && sdslen(context->obuf) == left)
+		{
+			TimestampTz until = GetCurrentTimestamp() + TURN_MS * INT64CONST(1000);
+
+			if (!socket_wait(WL_SOCKET_READABLE, Min(until, deadline)) && until >= deadline)
+				return false;
+		}
+		else if (!socket_wait(WL_SOCKET_WRITEABLE, deadline))
 			return false;
 	}
 }
@@ -260,10 +279,13 @@ tls_begin(const GdRedisTarget *target)
 	bool		good;
 
 	redisInitOpenSSL();
-	tls = redisCreateSSLContext(NULL, "/etc/ssl/certs", NULL, NULL, target->host, NULL);
+	tls = target->ca[0] ?
+		redisCreateSSLContext(target->ca, NULL, NULL, NULL, target->host, NULL) :
+		redisCreateSSLContext(NULL, "/etc/ssl/certs", NULL, NULL, target->host, NULL);
 	good = tls && redisInitiateSSLWithContext(context, tls) == REDIS_OK;
 	if (tls)
 		redisFreeSSLContext(tls);	/* the connection keeps what it needs */
+	secure = good;
 	return good || failed(context->err ? context->errstr : "TLS cannot be set up");
 }
 #else

@@ -3,7 +3,8 @@
  *		Reading gen_durable.redis_url:
  *
  *		redis://[[user]:password@]host[:port][/database]
- *		rediss://...						likewise, by TLS
+ *		rediss://...[?ca=/path]			likewise, by TLS; ca is the file with the
+ *										certificates that sign the server's
  *		unix://[[user]:password@]/path[?db=database]
  *
  * What is reserved in a part is written as %XX.
@@ -90,11 +91,19 @@ authority_read(const char *from, const char *end, GdRedisTarget *target)
 static const char *
 host_read(const char *from, const char *end, GdRedisTarget *target)
 {
-	const char *slash = memchr(from, '/', end - from);
-	const char *stop = slash ? slash : end;
+	const char *query = memchr(from, '?', end - from);
+	const char *slash;
+	const char *stop;
 	const char *colon = NULL;
-	const char *host_end = stop;
+	const char *host_end;
 
+	if (query && (!target->tls || strncmp(query, "?ca=/", 5) != 0 ||
+				  !part_copy(target->ca, query + 4, end)))
+		return "What follows may only be ?ca= and an absolute path of at most 255 bytes, for rediss://.";
+	end = query ? query : end;
+	slash = memchr(from, '/', end - from);
+	stop = slash ? slash : end;
+	host_end = stop;
 	if (from < stop && *from == '[')
 	{
 		const char *close = memchr(from, ']', stop - from);

@@ -18,6 +18,8 @@ typedef struct GdRedisTarget
 	char		user[GD_REDIS_PART_MAX];	/* "": none */
 	char		password[GD_REDIS_PART_MAX];	/* "": none */
 	int			database;
+	char		ca[GD_REDIS_PART_MAX];	/* TLS: a file of certificates; "":
+										 * the system's */
 } GdRedisTarget;
 
 /* Returns NULL, or what is wrong, which names no secret. */
