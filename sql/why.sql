@@ -34,6 +34,11 @@ INSERT INTO bucket_configs (kind, name, rate, capacity) VALUES ('rate', 'api', 0
 SELECT count(*) FROM unnest('{r0,r1,r2}'::text[]) n, insert(n, queue => 'r', rate_limit => 'api:eu');
 SELECT picks('r', 10), blocked('r');
 SELECT status, waits_for, round(extract(epoch FROM until - clock_timestamp()) / 100), held_by, ahead FROM why(id('r2'));
+-- a burst that was made smaller than the weight of one that waits
+UPDATE bucket_configs SET capacity = 0.5 WHERE name = 'api';
+SELECT n, waits_for, until, ahead FROM unnest('{r1,r2}'::text[]) n, why(id(n));
+UPDATE instances SET weight = 0.25 WHERE fsm = 'r2';
+SELECT waits_for, until, ahead FROM why(id('r2'));
 -- nothing
 SELECT fin('k1', stop('x')), cancel(id('r1'));
 SELECT w.status, w.waits_for, w.since = i.finished_at, w.until, w.held_by, w.ahead FROM instances i, why(i.id) w WHERE i.fsm IN ('k1', 'r1') ORDER BY i.id;

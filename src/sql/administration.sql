@@ -41,6 +41,7 @@ DECLARE
   paused gen_durable.queues;
   policy gen_durable.bucket_configs;
   lacks float8;
+  heaviest float8;
   machine_owner text;
   -- The engine's clock.
   at timestamptz := clock_timestamp()
@@ -88,13 +89,18 @@ BEGIN
     WHEN i.status = 'runnable' AND i.blocked_on IS NOT NULL THEN
       SELECT * INTO policy FROM gen_durable.bucket_configs AS c
         WHERE c.kind = 'rate' AND c.name = split_part(i.rate_limit, ':', 1);
-      waits_for := format(CASE WHEN policy.name IS NULL THEN 'rate limit "%s", which is not configured' ELSE 'rate limit "%s"' END,
-                          i.rate_limit);
-      SELECT count(*), coalesce(sum(first.weight), 0) + i.weight INTO ahead, lacks FROM (
+      SELECT count(*), coalesce(sum(first.weight), 0) + i.weight, greatest(max(first.weight), i.weight) INTO ahead, lacks, heaviest FROM (
         SELECT x.weight FROM gen_durable.instances AS x
         WHERE x.blocked_on = i.blocked_on AND x.queue = i.queue
           AND (x.priority, x.eligible_at, x.id) < (i.priority, i.eligible_at, i.id) LIMIT 10000) AS first;
-      IF policy.name IS NOT NULL AND ahead < 10000 THEN
+      waits_for := format('rate limit "%s"', i.rate_limit) || CASE
+        WHEN policy.name IS NULL THEN ', which is not configured'
+        WHEN i.weight > policy.capacity THEN format(', whose burst %s is below its weight %s', policy.capacity, i.weight)
+        WHEN heaviest > policy.capacity THEN format(', whose burst %s is below the weight %s of one before it', policy.capacity, heaviest)
+        ELSE '' END;
+      IF current_setting('gen_durable.limiter', true) = 'redis' THEN
+        until := i.refill_at;             -- when it is asked for again
+      ELSIF policy.name IS NOT NULL AND ahead < 10000 AND heaviest <= policy.capacity THEN
         lacks := lacks - coalesce((
           SELECT sum(least(b.capacity, b.available + greatest(extract(epoch FROM at - b.last_refill), 0) * policy.rate / policy.shards))
           FROM gen_durable.buckets AS b WHERE b.kind = 'rate' AND b.key = i.rate_limit), policy.capacity);

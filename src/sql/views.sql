@@ -31,7 +31,8 @@ CREATE VIEW gen_durable.limit_keys AS
     SELECT split_part(blocked_on, ':', 1) AS kind, substr(blocked_on, 6) AS key, count(*) AS blocked
     FROM gen_durable.instances WHERE blocked_on IS NOT NULL GROUP BY blocked_on)
   SELECT k.kind, k.key, c.name, c.rate, c.capacity, c.shards,
-    coalesce(n.available + coalesce(r.slots, 0) - n.debt, c.capacity) AS available,
+    CASE WHEN current_setting('gen_durable.limiter', true) IS DISTINCT FROM 'redis'
+      THEN coalesce(n.available + coalesce(r.slots, 0) - n.debt, c.capacity) END AS available,
     coalesce(w.blocked, 0) AS blocked
   FROM (SELECT kind, key FROM counters UNION SELECT kind, key FROM waiting) AS k
   LEFT JOIN gen_durable.bucket_configs AS c ON c.kind = k.kind AND c.name = split_part(k.key, ':', 1)
@@ -39,11 +40,13 @@ CREATE VIEW gen_durable.limit_keys AS
   LEFT JOIN returned AS r ON k.kind = 'conc' AND r.key = k.key
   LEFT JOIN waiting AS w ON w.kind = k.kind AND w.key = k.key;
 COMMENT ON VIEW gen_durable.limit_keys IS
-  'Keys that are or were of late in use under a limit, or that instances wait for. A concurrency key of size one has no limit.';
+  'Keys that are or were of late in use under a limit, or that instances wait for. A concurrency key of size one has no limit. What is available in Redis is not known here.';
 
 CREATE VIEW gen_durable.limits AS
   SELECT c.kind, c.name, c.rate, c.capacity, c.shards, count(k.key) AS keys,
-    coalesce(min(k.available), c.capacity) AS available, coalesce(sum(k.blocked), 0)::bigint AS blocked,
+    CASE WHEN current_setting('gen_durable.limiter', true) IS DISTINCT FROM 'redis'
+      THEN coalesce(min(k.available), c.capacity) END AS available,
+    coalesce(sum(k.blocked), 0)::bigint AS blocked,
     n.admitted, n.refused
   FROM gen_durable.bucket_configs AS c
   LEFT JOIN gen_durable.limit_keys AS k ON k.kind = c.kind AND k.name = c.name

@@ -61,6 +61,9 @@ my $fate = sub { return $q->("SELECT coalesce(string_agg(DISTINCT status || ' ' 
 $q->("SELECT gen_durable.insert('f', queue => 'early', concurrency_key => 'one:early'), gen_durable.insert('f', queue => 'early2', rate_limit => 'r:early')");
 is($q->("SELECT count(*) FROM gen_durable.pick('early', 'w')"), 0, 'no Redis: a gate admits nobody');
 is($q->("SELECT count(*) FROM gen_durable.pick('early2', 'w')"), 0, 'no Redis: a rate limit admits nobody');
+is($q->("SELECT waits_for, until > now() - interval '10 s' FROM gen_durable.instances i, gen_durable.why(i.id) WHERE queue = 'early2'"), 'rate limit "r:early"|t',
+	'why tells what it waits for, and when that is asked for again');
+is($q->("SELECT count(*), count(available), sum(blocked) FROM gen_durable.limits"), '4|0|2', 'and the view how many wait, but not what is left');
 is($fate->('early'), 'runnable conc:one:early', 'and its row is blocked on the gate');
 is($fate->('early2'), 'runnable rate:r:early', 'and its row is blocked on the rate limit');
 $plain->('no Redis');
