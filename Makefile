@@ -87,11 +87,13 @@ OBJS = \
 	src/limiter/configure.o \
 	src/limiter/counters.o \
 	src/limiter/functions.o \
+	src/limiter/held.o \
 	src/limiter/limiter.o \
 	src/limiter/policy.o \
 	src/limiter/redis/url.o \
 	src/limiter/remote.o \
 	src/limiter/table_admit.o \
+	src/limiter/table_grant.o \
 	src/limiter/table_reconcile.o \
 	src/run_store/claim.o \
 	src/run_store/collect.o \

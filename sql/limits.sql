@@ -279,7 +279,7 @@ UPDATE buckets SET last_refill = last_refill - interval '1 day' WHERE key = 'v';
 SELECT set_rate_limit('v', 1, '1 min', 100, 2);
 SELECT round(sum(available)::numeric, 1) FROM buckets WHERE key = 'v';
 SELECT drop_limit('rate', 'v');
--- Dropped, its counters go; made anew, it counts what is held.
+-- Dropped, its counters stay while something of their key is held (GD-141); made anew, it counts that.
 SELECT pg_temp.ask('- - g:k', '- - g:k', '- - g');
 SELECT drop_limit('conc', 'g'), drop_limit('rate', 'r');
 SELECT count(*) FROM buckets;
@@ -288,7 +288,9 @@ SELECT pg_temp.ask('- - g:k', '- - g:k'), pg_temp.counters('g:k');
 -- credit of a slot of a gate that is gone is dropped (GD-096)
 SELECT drop_limit('conc', 'g');
 SELECT credit(pg_temp.slots('g:k'));
-SELECT (SELECT count(*) FROM buckets), (SELECT count(*) FROM slot_credits), (SELECT count(*) FROM slot_holders);
+-- and the counters go once nothing is held
+SELECT gates FROM reconcile();
+SELECT (SELECT array_agg(key) FROM buckets), (SELECT count(*) FROM slot_credits), (SELECT count(*) FROM slot_holders);
 
 -- The views.
 CALL fresh();

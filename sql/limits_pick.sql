@@ -1,5 +1,5 @@
 -- Claims under gates and rate limits: blocking, promotion, strict order, credits, changes of limits, why.
--- GD-010, GD-060..069, GD-072, GD-091..093, GD-095, GD-124, GD-127, GD-129, GD-136, GD-137, GD-142, GD-143,
+-- GD-010, GD-060..069, GD-072, GD-091..093, GD-095, GD-112, GD-124, GD-127, GD-129, GD-136, GD-137, GD-142, GD-143,
 -- GD-246, GD-252, D-2, D-3, D-12, D-14, D-26, R-9, R-15, R-22, R-23
 \pset format unaligned
 \pset tuples_only on
@@ -246,7 +246,8 @@ SELECT drop_limit('conc', 'g');
 SELECT pg_temp.blocked(), picks('q', 10), pg_temp.put('e', 'g'), picks('q', 10), pg_temp.blocked();
 SELECT fin('b', done()), fin('c', done()), picks('q', 10);
 SELECT fin('d', done());
-SELECT picks('q', 10), (SELECT count(*) FROM buckets), (SELECT count(*) FROM slot_credits);
+SELECT picks('q', 10), gates, (SELECT count(*) FROM slot_credits) FROM reconcile();
+SELECT count(*) FROM buckets;
 -- A rate limit that is dropped: its rows wait until it is back (D-12), and work is refused under it meanwhile (GD004).
 CALL fresh();
 SELECT set_rate_limit('r', 1, '1000 years', 1);
@@ -332,4 +333,14 @@ SELECT pg_temp.put('a b c d', 'g:eu'), picks('q', 10, 'w1', '1 h');
 SELECT pg_temp.put('e f', rate => 'r:eu', weight => 2), pg_temp.put('h', rate => 'r:eu'), picks('q', 10);
 SELECT x.fsm, w.status, w.waits_for, w.held_by, w.ahead, round(extract(epoch FROM w.until - clock_timestamp()) / 30) / 2 FROM instances x, why(x.id) w WHERE x.blocked_on IS NOT NULL ORDER BY x.id;
 SELECT kind, name, capacity, keys, round(available), blocked FROM limits ORDER BY kind;
+CALL fresh();
+-- Counters that somebody deleted: a session counts what is held before it takes a key without any for unused (GD-112, GD-142).
+SELECT set_concurrency_limit('g', 2);
+SELECT pg_temp.put('a b', 'g'), picks('q', 10);
+DELETE FROM buckets;
+\c -
+SET search_path = gen_durable, t;
+SELECT created FROM insert('c', queue => 'q', concurrency_key => 'g');
+SELECT picks('q', 10);
+SELECT available, blocked_on FROM buckets, instances WHERE fsm = 'c';
 CALL fresh();

@@ -8,10 +8,11 @@
  * is never waited for (D-4).  What a pick has learnt about a key it does not
  * ask again.
  *
- * A key that has a gate, and a rate limit, are asked in batches (limits.c): a
- * row that seems to fit is held ready.  Rows of its queue that wait for one of
- * its limits and sort before it are held ready before it, so no newcomer
- * overtakes them.  A rate limit that was dropped refuses (D-12).
+ * A gate and a rate limit are asked for each row that seems to fit (limits.c),
+ * or in batches of rows held ready where they are counted outside the
+ * database.  Rows of its queue that wait for one of its limits and sort before
+ * it are held ready and decided before it, so no newcomer overtakes them.  A
+ * rate limit that was dropped refuses (D-12).
  */
 #include "postgres.h"
 
@@ -235,7 +236,7 @@ admit_pulled(GdAdmission *admission, GdRow *row, const GdLimitKey *turn)
 
 		if (result == GD_ADMIT)
 		{
-			gd_limits_take(limits, row, true, NULL, of.rate);
+			gd_limits_take(limits, row, NULL, of.rate);
 			return;
 		}
 		if (result != GD_PASS)
@@ -243,7 +244,7 @@ admit_pulled(GdAdmission *admission, GdRow *row, const GdLimitKey *turn)
 	}
 	else
 	{
-		gd_limits_take(limits, row, true, of.gate, of.rate);
+		gd_limits_take(limits, row, of.gate, of.rate);
 		return;
 	}
 	gd_row_free(row);
@@ -341,13 +342,44 @@ admit_pull(GdAdmission *admission, GdLimitKey *limit, GdRow *row, int room)
 }
 
 /*
- * admit_limited: a candidate with a gate or a rate limit.
+ * admit_grant: ask the limits of a candidate that seems to fit.
  *
  * A key of size one is asked last, since asking for it takes it.
  */
 static GdAdmitResult
-admit_limited(GdAdmission *admission, GdRow *row, bool locked, AdmitLimits of, int room,
-			  GdRefusal *refusal)
+admit_grant(GdAdmission *admission, GdRow *row, AdmitLimits of, GdRefusal *refusal)
+{
+	GdLimits   *limits = &admission->limits;
+	GdGrant    *grant = &admission->grant;
+	GdAdmitResult result = GD_ADMIT;
+	GdVerdict	verdict;
+
+	grant->gate = of.gate;
+	grant->rate = of.rate;
+	verdict = gd_limits_grant(limits, row, grant);
+	if (verdict == GD_CONTENDED)
+		return GD_PASS;
+	if (verdict != GD_GRANTED)
+	{
+		refusal->blocked_on = cstring_to_text(grant->refused_by->mark);
+		return GD_REFUSE;
+	}
+	if (of.key && !of.gate)
+	{
+		refusal->blocked_on = gd_blocked_on(GD_BLOCK_CONC, of.key);
+		result = admit_conc(admission, row, of.key, refusal->blocked_on);
+	}
+	if (result == GD_ADMIT)
+		return GD_ADMIT_GRANTED;
+	gd_limits_put_back(limits, grant);
+	return result;
+}
+
+/*
+ * admit_limited: a candidate with a gate or a rate limit.
+ */
+static GdAdmitResult
+admit_limited(GdAdmission *admission, GdRow *row, AdmitLimits of, int room, GdRefusal *refusal)
 {
 	GdLimits   *limits = &admission->limits;
 	GdLimitKey *both[] = {of.gate, of.rate};
@@ -369,6 +401,8 @@ admit_limited(GdAdmission *admission, GdRow *row, bool locked, AdmitLimits of, i
 			refusal->refill_at = gd_limit_refuse(limits, both[i], row);
 			return GD_REFUSE;
 		}
+	if (!gd_limiter()->remote)
+		return limits->nready > 0 ? GD_DECIDE : admit_grant(admission, row, of, refusal);
 	if (limits->nready >= room)
 		return GD_DECIDE;
 	if (of.key && !of.gate)
@@ -380,7 +414,7 @@ admit_limited(GdAdmission *admission, GdRow *row, bool locked, AdmitLimits of, i
 		if (result != GD_ADMIT)
 			return result;
 	}
-	gd_limits_take(limits, row, locked, of.gate, of.rate);
+	gd_limits_take(limits, row, of.gate, of.rate);
 	return GD_READY;
 }
 
@@ -400,10 +434,11 @@ gd_admit_unlocked(GdAdmission *admission, GdRow *row)
 
 /*
  * gd_admit: may a candidate, which is locked unless gd_admit_unlocked said that
- * it need not be, be claimed?  `room` is how many rows may be held ready.  Where it is refused, *refusal tells the mark that it gets.
+ * it need not be, be claimed?  `room` is how many rows may be held ready.  Where
+ * it is refused, *refusal tells the mark that it gets.
  */
 GdAdmitResult
-gd_admit(GdAdmission *admission, GdRow *row, bool locked, int room, GdRefusal *refusal)
+gd_admit(GdAdmission *admission, GdRow *row, int room, GdRefusal *refusal)
 {
 	AdmitLimits of = admit_limits(admission, row);
 	GdAdmitResult result;
@@ -411,7 +446,7 @@ gd_admit(GdAdmission *admission, GdRow *row, bool locked, int room, GdRefusal *r
 	refusal->blocked_on = NULL;
 	refusal->refill_at = DT_NOEND;
 	if (of.gate || of.rate)
-		result = admit_limited(admission, row, locked, of, Min(room, GD_READY_MAX), refusal);
+		result = admit_limited(admission, row, of, Min(room, GD_READY_MAX), refusal);
 	else if (of.key == NULL)
 		return GD_ADMIT;
 	else
@@ -434,7 +469,7 @@ gd_admit(GdAdmission *admission, GdRow *row, bool locked, int room, GdRefusal *r
 						gd_limit_refuse(&admission->limits, rate, admission->head));
 		else
 		{
-			gd_limits_take(&admission->limits, admission->head, true, NULL, rate);
+			gd_limits_take(&admission->limits, admission->head, NULL, rate);
 			admission->head = NULL;
 		}
 		result = GD_REFUSE;

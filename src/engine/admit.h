@@ -16,6 +16,7 @@
 typedef enum GdAdmitResult
 {
 	GD_ADMIT,					/* claim it */
+	GD_ADMIT_GRANTED,			/* claim it with what its limits granted */
 	GD_ADMIT_HEAD,				/* another row's turn: claim that one, block
 								 * this one */
 	GD_REFUSE,					/* block it */
@@ -39,6 +40,7 @@ typedef struct GdAdmission
 	GdTable    *instances;
 	HTAB	   *keys;			/* NULL until the first keyed candidate */
 	GdRow	   *head;			/* the row whose turn it is, locked */
+	GdGrant		grant;			/* of the row that was admitted last */
 	const GdClaimant *claimant; /* for whom the pick claims */
 	GdLimits	limits;
 } GdAdmission;
@@ -49,7 +51,7 @@ extern void gd_admission_end(GdAdmission *admission);
 extern bool gd_admit_busy(GdAdmission *admission, GdRow *row);
 extern bool gd_admit_free(GdRow *row);
 extern bool gd_admit_unlocked(GdAdmission *admission, GdRow *row);
-extern GdAdmitResult gd_admit(GdAdmission *admission, GdRow *row, bool locked, int room,
+extern GdAdmitResult gd_admit(GdAdmission *admission, GdRow *row, int room,
 							  GdRefusal *refusal);
 
 #endif							/* GEN_DURABLE_ADMIT_H */

@@ -641,6 +641,7 @@ gd_complete(PG_FUNCTION_ARGS)
 	Entry		entry = {0};
 	Completion	c;
 	JsonbValue	value;
+	GdPolicies	policies;
 
 	gd_writes("gen_durable.complete()");
 	gd_arg_required(fcinfo, 0, "token");
@@ -649,7 +650,9 @@ gd_complete(PG_FUNCTION_ARGS)
 	(void) gd_token_id(&entry.token, &entry.id);
 	JsonbToJsonbValue(PG_GETARG_JSONB_P(1), &value);
 	completion_begin(&c, NULL);
-	gd_outcome_read(&value, false, c.now, &entry.outcome, NULL, NULL);
+	gd_policies_begin(&policies);
+	gd_outcome_read(&value, false, c.now, &policies, &entry.outcome, NULL, NULL);
+	gd_policies_end(&policies);
 	complete_entries(&c, &entry, 1);
 	gd_complete_raise(&entry.token, entry.fence);
 	completion_end(&c);
@@ -677,9 +680,11 @@ batch_read(Jsonb *outcomes, TimestampTz now, Entry *entries, GdResult *results)
 	JsonbIterator *it = JsonbIteratorInit(&outcomes->root);
 	JsonbIteratorToken token;
 	JsonbValue	value;
+	GdPolicies	policies;
 	int			ord = 0;
 	int			n = 0;
 
+	gd_policies_begin(&policies);
 	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
 	{
 		Entry	   *entry = &entries[n];
@@ -688,7 +693,8 @@ batch_read(Jsonb *outcomes, TimestampTz now, Entry *entries, GdResult *results)
 		if (token != WJB_ELEM)
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		if (!gd_outcome_read(&value, true, now, &entry->outcome, &entry->token, &fault))
+		if (!gd_outcome_read(&value, true, now, &policies, &entry->outcome, &entry->token,
+							 &fault))
 		{
 			results[ord].result = psprintf("invalid: %s", fault.message);
 			results[ord].sqlerrcode = fault.sqlerrcode;
@@ -704,6 +710,7 @@ batch_read(Jsonb *outcomes, TimestampTz now, Entry *entries, GdResult *results)
 		}
 		ord++;
 	}
+	gd_policies_end(&policies);
 	return n;
 }
 

@@ -260,6 +260,7 @@ gd_insert(PG_FUNCTION_ARGS)
 {
 	TimestampTz now = gd_now();
 	GdMachine	machine = {0};
+	GdPolicies	policies;
 	GdSpec		spec = {0};
 	GdInsertItem item = {.spec = &spec};
 	GdTable    *instances;
@@ -290,7 +291,9 @@ gd_insert(PG_FUNCTION_ARGS)
 		spec.eligible_at = gd_later(now, PG_GETARG_INTERVAL_P(12));
 	}
 	gd_spec_machine(&spec, &machine);
-	gd_spec_check(&spec, NULL);
+	gd_policies_begin(&policies);
+	gd_spec_check(&spec, &policies, NULL);
+	gd_policies_end(&policies);
 
 	instances = gd_table_open(GD_INSTANCES);
 	gd_insert_items(instances, &item, 1, now);
@@ -318,6 +321,7 @@ gd_insert_all(PG_FUNCTION_ARGS)
 	GdSpec	   *specs = palloc(sizeof(GdSpec) * Max(nentries, 1));
 	GdInsertItem *items = palloc0(sizeof(GdInsertItem) * Max(nentries, 1));
 	GdMachine	machine = {0};
+	GdPolicies	policies;
 	JsonbIterator *it;
 	JsonbIteratorToken token;
 	JsonbValue	entry;
@@ -327,6 +331,7 @@ gd_insert_all(PG_FUNCTION_ARGS)
 	gd_writes("gen_durable.insert_all()");
 	InitMaterializedSRF(fcinfo, 0);
 
+	gd_policies_begin(&policies);
 	it = JsonbIteratorInit(&entries->root);
 	while ((token = JsonbIteratorNext(&it, &entry, true)) != WJB_DONE)
 	{
@@ -335,10 +340,11 @@ gd_insert_all(PG_FUNCTION_ARGS)
 		if (token != WJB_ELEM)
 			continue;
 		snprintf(what, sizeof(what), "entry %d", n + 1);
-		gd_spec_read(&entry, what, fsm, now, &machine, &specs[n], NULL);
+		gd_spec_read(&entry, what, fsm, now, &machine, &policies, &specs[n], NULL);
 		items[n].spec = &specs[n];
 		n++;
 	}
+	gd_policies_end(&policies);
 	Assert(n == nentries);
 
 	instances = gd_table_open(GD_INSTANCES);

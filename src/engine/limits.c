@@ -4,10 +4,14 @@
  *		rows that it holds ready to be admitted.
  *
  * A pick looks at what a key has free when it meets the key's first candidate,
- * locking nothing.  As many rows as that covers are locked and held ready,
- * together with those of other keys; the rest are refused at once.  The rows
- * that are ready are then given to the limiter in one batch in the order of
- * (priority, eligible_at, id), whose answer alone counts.
+ * locking nothing.  Rows that this does not cover are refused at once.  For
+ * each of the others the limiter is asked when it is met, in the order of
+ * (priority, eligible_at, id), and its answer alone counts; what a pick took
+ * is written once, when its walk is done.
+ *
+ * Rows that waited and come before a candidate are held ready, locked, and
+ * decided together before it.  So is everything where the limiter is outside
+ * the database, and asked in batches.
  *
  * Locks: those of the limiter.
  */
@@ -62,7 +66,7 @@ limits_tell(GdLimits *limits)
 void
 gd_limits_end(GdLimits *limits)
 {
-	Assert(limits->nready == 0);
+	Assert(limits->nready == 0 && limits->grants == NULL);
 	if (limits->keys)
 	{
 		limits_tell(limits);
@@ -249,17 +253,17 @@ gd_limit_reserve(GdLimitKey *key, GdRow *row)
 }
 
 /*
- * gd_limits_take: hold a row ready; it belongs to the window from now on.
+ * gd_limits_take: hold a locked row ready; it belongs to the window from now
+ * on.
  */
 void
-gd_limits_take(GdLimits *limits, GdRow *row, bool locked, GdLimitKey *gate, GdLimitKey *rate)
+gd_limits_take(GdLimits *limits, GdRow *row, GdLimitKey *gate, GdLimitKey *rate)
 {
 	GdReady    *ready = &limits->ready[limits->nready++];
 
 	Assert(limits->nready <= GD_READY_MAX);
 	memset(ready, 0, sizeof(GdReady));
 	ready->row = row;
-	ready->locked = locked;
 	ready->place = gd_instance_place(row);
 	ready->gate = gate;
 	ready->rate = rate;
@@ -269,6 +273,131 @@ gd_limits_take(GdLimits *limits, GdRow *row, bool locked, GdLimitKey *gate, GdLi
 		rate->used += limit_cost(rate, row);
 }
 
+/*
+ * limits_grant_key: take what a row costs of one key.
+ */
+static GdVerdict
+limits_grant_key(GdLimits *limits, GdLimitKey *key, double cost, int *shard)
+{
+	const GdLimiter *limiter = gd_limiter();
+
+	if (limits->grants == NULL)
+		limits->grants = limiter->begin(limits->now);
+	if (key->grant == NULL)
+		key->grant = limiter->key(limits->grants, key->policy, key->key);
+	return limiter->take(key->grant, cost, shard);
+}
+
+/*
+ * limits_grant: take all that a row costs, or nothing.
+ */
+static GdVerdict
+limits_grant(GdLimits *limits, GdGrant *grant)
+{
+	GdVerdict	verdict = GD_GRANTED;
+	int			none;
+
+	grant->shard = GD_NO_SHARD;
+	grant->refused_by = grant->gate;
+	if (grant->gate)
+		verdict = limits_grant_key(limits, grant->gate, 1, &grant->shard);
+	if (verdict == GD_GRANTED && grant->rate)
+	{
+		grant->refused_by = grant->rate;
+		verdict = limits_grant_key(limits, grant->rate, grant->weight, &none);
+		if (verdict != GD_GRANTED && grant->gate)
+			gd_limiter()->untake(grant->gate->grant, 1, grant->shard);
+	}
+	return verdict;
+}
+
+/*
+ * limits_note: what the pick learns from an answer.
+ */
+static void
+limits_note(GdLimits *limits, const GdGrant *grant, GdVerdict verdict)
+{
+	if (verdict == GD_GRANTED)
+	{
+		if (grant->gate)
+			grant->gate->granted++;
+		if (grant->rate)
+			grant->rate->granted++;
+	}
+	else if (verdict == GD_CONTENDED)
+	{
+		grant->refused_by->busy = true;
+		limits->passed++;
+	}
+	else
+	{
+		grant->refused_by->closed = true;
+		grant->refused_by->refused++;
+	}
+}
+
+/*
+ * gd_limits_grant: may a row be claimed at once?  The caller gives its limits.
+ */
+GdVerdict
+gd_limits_grant(GdLimits *limits, GdRow *row, GdGrant *grant)
+{
+	GdVerdict	verdict;
+
+	grant->weight = grant->rate ? limit_cost(grant->rate, row) : 0;
+	verdict = limits_grant(limits, grant);
+	if (verdict == GD_GRANTED)
+	{
+		if (grant->gate)
+			grant->gate->used += 1;
+		if (grant->rate)
+			grant->rate->used += grant->weight;
+	}
+	limits_note(limits, grant, verdict);
+	return verdict;
+}
+
+/*
+ * gd_limits_put_back: a row that was granted was not claimed: another was
+ * quicker.
+ */
+void
+gd_limits_put_back(GdLimits *limits, const GdGrant *grant)
+{
+	const GdLimiter *limiter = gd_limiter();
+
+	if (grant->gate)
+	{
+		limiter->untake(grant->gate->grant, 1, grant->shard);
+		grant->gate->used -= 1;
+		grant->gate->granted--;
+	}
+	if (grant->rate)
+	{
+		limiter->untake(grant->rate->grant, grant->weight, GD_NO_SHARD);
+		grant->rate->used -= grant->weight;
+		grant->rate->granted--;
+	}
+}
+
+/*
+ * gd_limits_settle: have the limiter write what was taken.
+ */
+void
+gd_limits_settle(GdLimits *limits)
+{
+	HASH_SEQ_STATUS all;
+	GdLimitKey *key;
+
+	if (limits->grants == NULL)
+		return;
+	gd_limiter()->end(limits->grants);
+	limits->grants = NULL;
+	hash_seq_init(&all, limits->keys);
+	while ((key = hash_seq_search(&all)) != NULL)
+		key->grant = NULL;
+}
+
 static int
 ready_compare(const void *a, const void *b)
 {
@@ -276,14 +405,14 @@ ready_compare(const void *a, const void *b)
 }
 
 /*
- * gd_limits_decide: have the limiter decide the rows that are ready.
+ * limits_ask: have a limiter outside the database decide the rows that are
+ * ready.
  */
-void
-gd_limits_decide(GdLimits *limits)
+static void
+limits_ask(GdLimits *limits)
 {
 	GdEntry    *entries = palloc0(sizeof(GdEntry) * Max(limits->nready, 1));
 
-	qsort(limits->ready, limits->nready, sizeof(GdReady), ready_compare);
 	for (int i = 0; i < limits->nready; i++)
 	{
 		GdReady    *ready = &limits->ready[i];
@@ -301,35 +430,45 @@ gd_limits_decide(GdLimits *limits)
 			entries[i].weight = limit_cost(ready->rate, ready->row);
 		}
 	}
-	gd_limiter()->admit(entries, limits->nready, false, limits->now);
+	gd_limiter()->admit(entries, limits->nready, limits->now);
 	for (int i = 0; i < limits->nready; i++)
 	{
 		GdReady    *ready = &limits->ready[i];
 
 		ready->verdict = entries[i].verdict;
 		ready->shard = entries[i].shard;
-		ready->refused_by = NULL;
-		if (ready->verdict == GD_GRANTED)
-		{
-			if (ready->gate)
-				ready->gate->granted++;
-			if (ready->rate)
-				ready->rate->granted++;
-			continue;
-		}
 		ready->refused_by = entries[i].lacks_slot ? ready->gate : ready->rate;
-		if (ready->verdict == GD_CONTENDED)
-		{
-			ready->refused_by->busy = true;
-			limits->passed++;
-		}
-		else
-		{
-			ready->refused_by->closed = true;
-			ready->refused_by->refused++;
-		}
 	}
 	pfree(entries);
+}
+
+/*
+ * gd_limits_decide: have the limiter decide the rows that are ready.
+ */
+void
+gd_limits_decide(GdLimits *limits)
+{
+	bool		remote = gd_limiter()->remote;
+
+	qsort(limits->ready, limits->nready, sizeof(GdReady), ready_compare);
+	if (remote)
+		limits_ask(limits);
+	for (int i = 0; i < limits->nready; i++)
+	{
+		GdReady    *ready = &limits->ready[i];
+		GdGrant		grant = {ready->gate, ready->rate};
+
+		if (remote)
+			grant.refused_by = ready->refused_by;
+		else
+		{
+			grant.weight = ready->rate ? limit_cost(ready->rate, ready->row) : 0;
+			ready->verdict = limits_grant(limits, &grant);
+			ready->shard = grant.shard;
+			ready->refused_by = grant.refused_by;
+		}
+		limits_note(limits, &grant, ready->verdict);
+	}
 }
 
 /*

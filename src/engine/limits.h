@@ -34,15 +34,25 @@ typedef struct GdLimitKey
 	bool		begun;			/* promoted rows have been looked for */
 	bool		waiting;		/* rows of the queue are blocked on it */
 	GdPlace		next;			/* the first of them not looked at yet */
+	GdGrantKey *grant;			/* what is taken from, or NULL */
 	int64		granted;
 	int64		refused;
 } GdLimitKey;
 
+/* What a candidate's limits say. */
+typedef struct GdGrant
+{
+	GdLimitKey *gate;			/* or NULL */
+	GdLimitKey *rate;			/* or NULL */
+	double		weight;			/* tokens */
+	int			shard;			/* of its slot, or GD_NO_SHARD */
+	GdLimitKey *refused_by;		/* which did not grant it */
+} GdGrant;
+
 /* A candidate that its limits must admit. */
 typedef struct GdReady
 {
-	GdRow	   *row;
-	bool		locked;			/* else only loaded */
+	GdRow	   *row;			/* locked */
 	GdPlace		place;
 	GdLimitKey *gate;			/* or NULL */
 	GdLimitKey *rate;			/* or NULL */
@@ -59,6 +69,7 @@ typedef struct GdLimits
 	GdPolicies	policies;
 	HTAB	   *keys;			/* NULL until the first limited candidate */
 	GdLimitKey *last[2];		/* the key of each kind that was met last */
+	GdGrants   *grants;			/* what is taken and not written, or NULL */
 	GdReady    *ready;			/* the rows held ready */
 	int			nready;
 	int			passed;			/* rows left alone because others were at
@@ -75,8 +86,10 @@ extern bool gd_limit_fits(const GdLimitKey *key, GdRow *row);
 extern TimestampTz gd_limit_refuse(GdLimits *limits, GdLimitKey *key, GdRow *row);
 extern TimestampTz gd_limit_refused(GdLimits *limits, GdLimitKey *key, GdRow *row);
 extern void gd_limit_reserve(GdLimitKey *key, GdRow *row);
-extern void gd_limits_take(GdLimits *limits, GdRow *row, bool locked, GdLimitKey *gate,
-						   GdLimitKey *rate);
+extern void gd_limits_take(GdLimits *limits, GdRow *row, GdLimitKey *gate, GdLimitKey *rate);
+extern GdVerdict gd_limits_grant(GdLimits *limits, GdRow *row, GdGrant *grant);
+extern void gd_limits_put_back(GdLimits *limits, const GdGrant *grant);
+extern void gd_limits_settle(GdLimits *limits);
 extern void gd_limits_decide(GdLimits *limits);
 extern void gd_limits_credit(const char *key, int shard, int count);
 

@@ -124,7 +124,8 @@ outcome_interval(const GdJsonField *field, const char *what, Interval **into, Gd
 }
 
 static bool
-outcome_next(const GdJsonField *fields, GdOutcome *outcome, GdFault *fault)
+outcome_next(const GdJsonField *fields, GdPolicies *policies, GdOutcome *outcome,
+			 GdFault *fault)
 {
 	outcome->inline_execution = -1;
 	if (fields[KEY_INLINE_EXECUTION].given)
@@ -133,7 +134,7 @@ outcome_next(const GdJsonField *fields, GdOutcome *outcome, GdFault *fault)
 	if (outcome->rate_limit && !gd_check_name("rate limit", outcome->rate_limit, fault))
 		return false;
 	outcome->weight = fields[KEY_WEIGHT].given ? gd_json_double(&fields[KEY_WEIGHT]) : 1;
-	if (!gd_limit_check(outcome->rate_limit, outcome->weight, fault))
+	if (!gd_limit_check(policies, outcome->rate_limit, outcome->weight, fault))
 		return false;
 
 	outcome->key = gd_json_text(&fields[KEY_CONCURRENCY_KEY]);
@@ -163,8 +164,8 @@ outcome_await(const GdJsonField *fields, GdOutcome *outcome, GdFault *fault)
 }
 
 static bool
-outcome_children(const GdJsonField *fields, TimestampTz now, GdOutcome *outcome,
-				 GdFault *fault)
+outcome_children(const GdJsonField *fields, TimestampTz now, GdPolicies *policies,
+				 GdOutcome *outcome, GdFault *fault)
 {
 	JsonbContainer *children = fields[KEY_CHILDREN].value.val.binary.data;
 	GdMachine	machine = {0};
@@ -181,7 +182,7 @@ outcome_children(const GdJsonField *fields, TimestampTz now, GdOutcome *outcome,
 		if (token != WJB_ELEM)
 			continue;
 		snprintf(what, sizeof(what), "child %d", outcome->nchildren + 1);
-		if (!gd_spec_read(&child, what, NULL, now, &machine,
+		if (!gd_spec_read(&child, what, NULL, now, &machine, policies,
 						  &outcome->children[outcome->nchildren], fault))
 			return false;
 		outcome->nchildren++;
@@ -204,10 +205,11 @@ outcome_token(const GdJsonField *field, pg_uuid_t *token, GdFault *fault)
 
 /*
  * gd_outcome_read: read and check an outcome; with_token, its token too.
+ * Policies of limits are read once for all outcomes of a call.
  */
 bool
 gd_outcome_read(const JsonbValue *object, bool with_token, TimestampTz now,
-				GdOutcome *outcome, pg_uuid_t *token, GdFault *fault)
+				GdPolicies *policies, GdOutcome *outcome, pg_uuid_t *token, GdFault *fault)
 {
 	GdJsonField fields[NKEYS];
 
@@ -227,13 +229,13 @@ gd_outcome_read(const JsonbValue *object, bool with_token, TimestampTz now,
 	switch (outcome->kind)
 	{
 		case GD_OUTCOME_NEXT:
-			return outcome_next(fields, outcome, fault);
+			return outcome_next(fields, policies, outcome, fault);
 		case GD_OUTCOME_RETRY:
 			return outcome_interval(&fields[KEY_DELAY], "delay", &outcome->delay, fault);
 		case GD_OUTCOME_AWAIT:
 			return outcome_await(fields, outcome, fault);
 		case GD_OUTCOME_CHILDREN:
-			return outcome_children(fields, now, outcome, fault);
+			return outcome_children(fields, now, policies, outcome, fault);
 		case GD_OUTCOME_DONE:
 			outcome->result = fields[KEY_RESULT].given ? gd_json_jsonb(&fields[KEY_RESULT]) :
 				DirectFunctionCall1(jsonb_in, CStringGetDatum("{}"));

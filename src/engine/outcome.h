@@ -54,6 +54,7 @@ typedef struct GdOutcome
 extern const char *const gd_outcome_names[GD_NOUTCOMES];
 
 extern bool gd_outcome_read(const JsonbValue *object, bool with_token, TimestampTz now,
-							GdOutcome *outcome, pg_uuid_t *token, GdFault *fault);
+							GdPolicies *policies, GdOutcome *outcome, pg_uuid_t *token,
+							GdFault *fault);
 
 #endif							/* GEN_DURABLE_OUTCOME_H */

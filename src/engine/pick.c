@@ -7,7 +7,7 @@
  * rows cost one probe a priority whatever their number (D-5).  A candidate is
  * locked without waiting, admitted (admit.c), and written as claimed; one
  * that its key refuses is marked and leaves the index, so it is met once.
- * Those under gates and rate limits are gathered, and decided together.
+ * Those under gates and rate limits are claimed with what these grant.
  *
  * What the transaction has queued for other rows is applied first, since the
  * pick must see it; and some of the keys that rows are blocked on are looked
@@ -148,14 +148,12 @@ static void
 pick_refuse(Pick *pick, GdReady *ready)
 {
 	text	   *mark = cstring_to_text(ready->refused_by->mark);
-	ItemPointerData tid = ready->row->tid;
 
 	if (!GD_IS_NULL(ready->row, INST_BLOCKED_ON) &&
 		gd_text_equal(gd_instance_text(ready->row, INST_BLOCKED_ON), mark))
 		return;
-	if (ready->locked || gd_row_lock(ready->row, &tid, false) == GD_LOCKED)
-		pick_block(pick, ready->row, mark,
-				   gd_limit_refused(&pick->admission.limits, ready->refused_by, ready->row));
+	pick_block(pick, ready->row, mark,
+			   gd_limit_refused(&pick->admission.limits, ready->refused_by, ready->row));
 }
 
 /*
@@ -177,14 +175,7 @@ pick_decide(Pick *pick)
 		GdReady    *ready = &limits->ready[i];
 
 		if (ready->verdict == GD_GRANTED)
-		{
-			if (!pick_claim(pick, ready->row, ready->shard, ready->locked) && ready->gate)
-			{
-				/* Another was quicker; what it was granted is for others. */
-				gd_effect_credit(ready->gate->key, ready->shard);
-				gd_effect_promote(GD_BLOCK_CONC, ready->gate->key);
-			}
-		}
+			(void) pick_claim(pick, ready->row, ready->shard, true);
 		else if (ready->verdict != GD_CONTENDED)
 			pick_refuse(pick, ready);
 		gd_row_free(ready->row);
@@ -236,12 +227,12 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 		pick->contended++;
 		return false;
 	}
-	/* Nor does one need it that is only held ready for its limits to decide. */
+	/* Nor does one need it whose limits are counted here. */
 	locked = hold != GD_HOLD_NONE || gd_admit_free(pick->row) ||
 		!gd_admit_unlocked(&pick->admission, pick->row);
 	if (locked && gd_row_lock(pick->row, &slot->tts_tid, false) != GD_LOCKED)
 		return false;
-	while ((result = gd_admit(&pick->admission, pick->row, locked,
+	while ((result = gd_admit(&pick->admission, pick->row,
 							  pick->request->batch - pick->njobs, &refusal)) == GD_DECIDE)
 	{
 		pick_decide(pick);
@@ -252,6 +243,12 @@ pick_candidate(Pick *pick, TupleTableSlot *slot)
 		pick->row = gd_row_create(pick->instances);
 	else if (result == GD_ADMIT)
 		(void) pick_claim(pick, pick->row, GD_NO_SHARD, true);
+	else if (result == GD_ADMIT_GRANTED)
+	{
+		if (pick_claim(pick, pick->row, pick->admission.grant.shard, locked))
+			return true;
+		gd_limits_put_back(&pick->admission.limits, &pick->admission.grant);
+	}
 	else if (result == GD_ADMIT_HEAD && pick_wants(pick, pick->admission.head))
 	{
 		/* It was found under a snapshot of its own. */
@@ -425,6 +422,7 @@ pick_scan(Pick *pick)
 		pick_priorities(pick, &scan, PG_INT16_MIN, PG_INT16_MAX);
 	}
 	gd_scan_end(&scan);
+	gd_limits_settle(&pick->admission.limits);
 }
 
 /*

@@ -15,7 +15,6 @@
 #include "json.h"
 #include "names.h"
 #include "shmem/stats.h"
-#include "table.h"
 
 typedef enum SpecKey
 {
@@ -99,41 +98,24 @@ gd_spec_machine(GdSpec *spec, GdMachine *machine)
 
 /*
  * gd_limit_check: a rate limit must be configured, and the weight finite,
- * above 0 and at most what the limit can ever hold (D-12).
+ * above 0 and at most what the limit can ever hold (D-12).  Policies are the
+ * call's, so that a batch reads each once.
  */
 bool
-gd_limit_check(const text *rate_limit, double weight, GdFault *fault)
+gd_limit_check(GdPolicies *policies, const text *rate_limit, double weight, GdFault *fault)
 {
-	GdTable    *configs;
-	GdScan		scan;
-	const char *colon;
-	int			len;
-	text	   *name;
-	bool		found;
-	double		capacity = 0;
+	const GdPolicy *policy;
 
 	if (!gd_check_weight(weight, fault))
 		return false;
 	if (rate_limit == NULL)
 		return true;
 
-	len = VARSIZE_ANY_EXHDR(rate_limit);
-	colon = memchr(VARDATA_ANY(rate_limit), ':', len);
-	name = cstring_to_text_with_len(VARDATA_ANY(rate_limit),
-									colon ? colon - VARDATA_ANY(rate_limit) : len);
-	configs = gd_table_open_read(GD_BUCKET_CONFIGS);
-	gd_scan_begin(&scan, configs, GD_BUCKET_CONFIGS_PKEY);
-	gd_scan_text(&scan, 1, cstring_to_text("rate"));
-	gd_scan_text(&scan, 2, name);
-	gd_scan_start(&scan);
-	found = gd_scan_next(&scan);
-	if (found)
-		capacity = DatumGetFloat8(gd_slot_datum(configs, scan.slot, CONF_CAPACITY));
-	gd_scan_end(&scan);
-	gd_table_close(configs);
-
-	if (!found)
+	policy = gd_policy_find(policies, GD_RATE, rate_limit);
+	if (policy == NULL)
 	{
+		text	   *name = gd_limit_name(rate_limit);
+
 		gd_stats_count_now(NULL, GD_COUNT_RATE_UNKNOWN, 1);
 		gd_event("rate_limit.unknown", "count=1 key=%s name=%s", gd_event_value(rate_limit),
 				 gd_event_value(name));
@@ -141,10 +123,10 @@ gd_limit_check(const text *rate_limit, double weight, GdFault *fault)
 						"A rate limit must be configured before work can be put under it.",
 						"rate limit \"%s\" is not configured", text_to_cstring(name));
 	}
-	if (weight > capacity)
+	if (weight > policy->capacity)
 		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
 						"weight %g is above %g, the burst of rate limit \"%s\"",
-						weight, capacity, text_to_cstring(name));
+						weight, policy->capacity, text_to_cstring(policy->name));
 	return true;
 }
 
@@ -152,7 +134,7 @@ gd_limit_check(const text *rate_limit, double weight, GdFault *fault)
  * gd_spec_check: the bounds of a spec.
  */
 bool
-gd_spec_check(GdSpec *spec, GdFault *fault)
+gd_spec_check(GdSpec *spec, GdPolicies *policies, GdFault *fault)
 {
 	if (spec->priority < PG_INT16_MIN || spec->priority > PG_INT16_MAX)
 		return gd_fault(fault, ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, NULL,
@@ -167,12 +149,12 @@ gd_spec_check(GdSpec *spec, GdFault *fault)
 		 gd_check_name("correlation key", spec->correlation_key, fault)) &&
 		(!spec->rate_limit || gd_check_name("rate limit", spec->rate_limit, fault)) &&
 		gd_check_finite_time("eligible_at", spec->eligible_at, fault) &&
-		gd_limit_check(spec->rate_limit, spec->weight, fault);
+		gd_limit_check(policies, spec->rate_limit, spec->weight, fault);
 }
 
 static bool
 spec_read(const JsonbValue *object, text *fsm, TimestampTz now, GdMachine *machine,
-		  GdSpec *spec, GdFault *fault)
+		  GdPolicies *policies, GdSpec *spec, GdFault *fault)
 {
 	GdJsonField fields[NKEYS];
 	Interval	delay;
@@ -229,7 +211,7 @@ spec_read(const JsonbValue *object, text *fsm, TimestampTz now, GdMachine *machi
 	}
 
 	gd_spec_machine(spec, machine);
-	return gd_spec_check(spec, fault);
+	return gd_spec_check(spec, policies, fault);
 }
 
 /*
@@ -240,11 +222,11 @@ spec_read(const JsonbValue *object, text *fsm, TimestampTz now, GdMachine *machi
  */
 bool
 gd_spec_read(const JsonbValue *object, const char *what, text *fsm, TimestampTz now,
-			 GdMachine *machine, GdSpec *spec, GdFault *fault)
+			 GdMachine *machine, GdPolicies *policies, GdSpec *spec, GdFault *fault)
 {
 	GdFault		inner = {0};
 
-	if (spec_read(object, fsm, now, machine, spec, &inner))
+	if (spec_read(object, fsm, now, machine, policies, spec, &inner))
 		return true;
 	return gd_fault(fault, inner.sqlerrcode, inner.hint, "%s: %s", what, inner.message);
 }

@@ -13,6 +13,7 @@
 
 #include "engine/machines.h"
 #include "fault.h"
+#include "limiter/policy.h"
 
 typedef struct GdSpec
 {
@@ -31,10 +32,11 @@ typedef struct GdSpec
 } GdSpec;
 
 extern bool gd_spec_read(const JsonbValue *object, const char *what, text *fsm,
-						 TimestampTz now, GdMachine *machine, GdSpec *spec,
-						 GdFault *fault);
-extern bool gd_spec_check(GdSpec *spec, GdFault *fault);
+						 TimestampTz now, GdMachine *machine, GdPolicies *policies,
+						 GdSpec *spec, GdFault *fault);
+extern bool gd_spec_check(GdSpec *spec, GdPolicies *policies, GdFault *fault);
 extern void gd_spec_machine(GdSpec *spec, GdMachine *machine);
-extern bool gd_limit_check(const text *rate_limit, double weight, GdFault *fault);
+extern bool gd_limit_check(GdPolicies *policies, const text *rate_limit, double weight,
+						   GdFault *fault);
 
 #endif							/* GEN_DURABLE_SPEC_H */

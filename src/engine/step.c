@@ -195,10 +195,15 @@ static void
 step_outcome(const char *handler, Jsonb *returned, GdOutcome *outcome)
 {
 	JsonbValue	value;
+	GdPolicies	policies;
 	GdFault		fault = {0};
+	bool		valid;
 
 	JsonbToJsonbValue(returned, &value);
-	if (!gd_outcome_read(&value, false, gd_now(), outcome, NULL, &fault))
+	gd_policies_begin(&policies);
+	valid = gd_outcome_read(&value, false, gd_now(), &policies, outcome, NULL, &fault);
+	gd_policies_end(&policies);
+	if (!valid)
 		ereport(ERROR,
 				(errcode(fault.sqlerrcode),
 				 errmsg("handler %s returned no valid outcome: %s", handler, fault.message),

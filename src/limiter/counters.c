@@ -9,19 +9,17 @@
  * are removed only by who has it locked, under a snapshot that is younger
  * than the lock.
  *
- * Who executes under a gate's slot, and who holds one by a lease, is the
- * truth that the counters of gates follow (GD-142).
- *
  * Locks: a counter's row, not waited for.
  */
 #include "postgres.h"
 
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
-#include "engine/instance.h"
 #include "limiter/arithmetic.h"
 #include "limiter/counters.h"
+#include "limiter/held.h"
 #include "limiter/policy.h"
 
 /*
@@ -160,50 +158,6 @@ gd_credits_add(const text *key, int shard, int slots)
 }
 
 /*
- * gd_slots_held: how many slots of each shard are held, by executing rows and
- * by leases.
- *
- * A slot whose shard is no more, since the policy has fewer now, counts for
- * one that is.
- */
-void
-gd_slots_held(const text *key, const GdPolicy *policy, Snapshot snapshot, int64 *held)
-{
-	GdTable    *instances = gd_table_open_read(GD_INSTANCES);
-	GdTable    *holders;
-	GdScan		scan;
-
-	memset(held, 0, sizeof(int64) * policy->shards);
-	gd_scan_begin_snapshot(&scan, instances, GD_INSTANCES_SLOTS, snapshot);
-	gd_scan_text(&scan, 1, key);
-	gd_scan_start(&scan);
-	while (gd_scan_next(&scan))
-	{
-		int			shard = DatumGetInt32(gd_slot_datum(instances, scan.slot, INST_CONCURRENCY_SHARD));
-
-		if (shard >= 0 &&
-			gd_status_of(DatumGetObjectId(gd_slot_datum(instances, scan.slot, INST_STATUS))) == GD_EXECUTING)
-			held[shard % policy->shards]++;
-	}
-	gd_scan_end(&scan);
-	gd_table_close(instances);
-
-	holders = gd_table_open_read(GD_HOLDERS);
-	gd_scan_begin_snapshot(&scan, holders, GD_HOLDERS_KEY, snapshot);
-	gd_scan_text(&scan, 1, key);
-	gd_scan_start(&scan);
-	while (gd_scan_next(&scan))
-	{
-		int			shard = DatumGetInt32(gd_slot_datum(holders, scan.slot, HOLDER_SHARD));
-
-		if (shard >= 0)
-			held[shard % policy->shards]++;
-	}
-	gd_scan_end(&scan);
-	gd_table_close(holders);
-}
-
-/*
  * gd_gate_shares: what each shard of a gate should say, given what is held.
  *
  * A shard has free what it can hold and does not.  One that holds more, as
@@ -245,20 +199,48 @@ gd_gate_shares(const GdPolicy *policy, const int64 *held, GdShard *shards)
 }
 
 /*
+ * gate_read: what a gate's counters should say; the notes of slots that came
+ * back are taken, since what is held tells of them.
+ */
+static void
+gate_read(const GdPolicy *policy, const text *key, const GdHeld *known, GdShard *shards)
+{
+	int64	   *slots = palloc(sizeof(int64) * policy->shards);
+	Snapshot	snapshot;
+
+	/* What is held and what came back must be seen at one instant. */
+	if (known)
+	{
+		gd_held_slots(known, key, policy, slots);
+		(void) gd_credits_fold(key, GD_ALL_SHARDS, known->snapshot);
+	}
+	else
+	{
+		snapshot = RegisterSnapshot(GetLatestSnapshot());
+		gd_held_of(key, policy, snapshot, slots);
+		(void) gd_credits_fold(key, GD_ALL_SHARDS, snapshot);
+		UnregisterSnapshot(snapshot);
+	}
+	gd_gate_shares(policy, slots, shards);
+	pfree(slots);
+}
+
+/*
  * gd_gate_heal: bring a gate's counters to what is held; returns how many rows
- * were written.  Without wait, a key that another transaction is at is left
+ * were written.
+ *
+ * What is held is given if the caller has the counters locked since before;
+ * else it is asked for here, and a key that another transaction is at is left
  * alone.
  */
 int
-gd_gate_heal(GdTable *buckets, const GdPolicy *policy, const text *key, bool wait)
+gd_gate_heal(GdTable *buckets, const GdPolicy *policy, const text *key, const GdHeld *known)
 {
 	GdShard    *shards = palloc0(sizeof(GdShard) * policy->shards);
-	int64	   *held = palloc(sizeof(int64) * policy->shards);
 	GdRow	  **rows = palloc0(sizeof(GdRow *) * policy->shards);
 	List	   *extra = NIL;
 	bool		busy = false;
 	int			written = 0;
-	Snapshot	snapshot;
 	GdScan		scan;
 	ListCell   *cell;
 
@@ -269,7 +251,7 @@ gd_gate_heal(GdTable *buckets, const GdPolicy *policy, const text *key, bool wai
 		GdRow	   *row = gd_row_create(buckets);
 		int			shard;
 
-		if (gd_row_lock(row, &scan.slot->tts_tid, wait) != GD_LOCKED)
+		if (gd_row_lock(row, &scan.slot->tts_tid, false) != GD_LOCKED)
 		{
 			busy = true;
 			gd_row_free(row);
@@ -285,12 +267,7 @@ gd_gate_heal(GdTable *buckets, const GdPolicy *policy, const text *key, bool wai
 
 	if (!busy)
 	{
-		/* What is held and what came back must be seen at one instant. */
-		snapshot = RegisterSnapshot(GetLatestSnapshot());
-		gd_slots_held(key, policy, snapshot, held);
-		(void) gd_credits_fold(key, GD_ALL_SHARDS, snapshot);
-		UnregisterSnapshot(snapshot);
-		gd_gate_shares(policy, held, shards);
+		gate_read(policy, key, known, shards);
 		for (int s = 0; s < policy->shards; s++)
 		{
 			GdShard		old = {0};
@@ -317,7 +294,6 @@ gd_gate_heal(GdTable *buckets, const GdPolicy *policy, const text *key, bool wai
 	foreach(cell, extra)
 		gd_row_free(lfirst(cell));
 	pfree(shards);
-	pfree(held);
 	pfree(rows);
 	return written;
 }
@@ -381,7 +357,7 @@ gd_table_credit(const GdSlots *slots, int nslots)
 			gd_credits_add(slots[i].key, shard, slots[i].count);
 		gd_table_flush();
 		if (over)
-			gd_gate_heal(buckets, slots[i].policy, slots[i].key, false);
+			gd_gate_heal(buckets, slots[i].policy, slots[i].key, NULL);
 		gd_scan_refresh(&scan);
 	}
 	gd_scan_end(&scan);

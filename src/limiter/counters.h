@@ -14,6 +14,7 @@
 #include "datatype/timestamp.h"
 #include "utils/snapshot.h"
 
+#include "limiter/held.h"
 #include "limiter/limiter.h"
 #include "table.h"
 
@@ -34,11 +35,17 @@ extern void gd_shard_write(GdTable *buckets, GdLimitKind kind, const text *key, 
 extern int64 gd_credits_sum(const text *key, int shard);
 extern int64 gd_credits_fold(const text *key, int shard, Snapshot snapshot);
 extern void gd_credits_add(const text *key, int shard, int slots);
-extern void gd_slots_held(const text *key, const GdPolicy *policy, Snapshot snapshot, int64 *held);
-extern void gd_gate_shares(const GdPolicy *policy, const int64 *held, GdShard *shards);
-extern int	gd_gate_heal(GdTable *buckets, const GdPolicy *policy, const text *key, bool wait);
+extern void gd_gate_shares(const GdPolicy *policy, const int64 *slots, GdShard *shards);
+extern int	gd_gate_heal(GdTable *buckets, const GdPolicy *policy, const text *key,
+						 const GdHeld *known);
 
-extern void gd_table_admit(GdEntry *entries, int nentries, bool spread, TimestampTz now);
+extern void gd_table_admit(GdEntry *entries, int nentries, TimestampTz now);
+extern GdGrants *gd_table_begin(TimestampTz now);
+extern GdGrantKey *gd_table_key(GdGrants *grants, const GdPolicy *policy, const text *key);
+extern void gd_table_spread(GdGrantKey *grant);
+extern GdVerdict gd_table_take(GdGrantKey *grant, double cost, int *shard);
+extern void gd_table_untake(GdGrantKey *grant, double cost, int shard);
+extern void gd_table_end(GdGrants *grants);
 extern bool gd_table_look(const GdPolicy *policy, const text *key, TimestampTz now,
 						  double *available, bool *busy);
 extern void gd_table_credit(const GdSlots *slots, int nslots);

@@ -234,7 +234,7 @@ gd_admit_entries(PG_FUNCTION_ARGS)
 		if (!entries[i].gate || entries[i].gate_policy)
 			asked[nasked++] = entries[i];
 	}
-	gd_limiter()->admit(asked, nasked, true, now);
+	gd_limiter()->admit(asked, nasked, now);
 
 	holders = gd_table_open(GD_HOLDERS);
 	for (int i = 0, a = 0; i < n; i++)

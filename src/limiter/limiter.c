@@ -23,6 +23,11 @@ table_renew(const GdSlots *slots, int nslots, TimestampTz until)
 const GdLimiter gd_table_limiter = {
 	.name = "table",
 	.admit = gd_table_admit,
+	.begin = gd_table_begin,
+	.key = gd_table_key,
+	.take = gd_table_take,
+	.untake = gd_table_untake,
+	.end = gd_table_end,
 	.look = gd_table_look,
 	.credit = gd_table_credit,
 	.renew = table_renew,

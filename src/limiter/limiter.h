@@ -87,17 +87,32 @@ typedef struct GdSlots
 	int			count;
 } GdSlots;
 
+/* Keys that one caller takes from, and one of them; known to the limiter. */
+typedef struct GdGrants GdGrants;
+typedef struct GdGrantKey GdGrantKey;
+
 typedef struct GdLimiter
 {
 	const char *name;
 	bool		remote;			/* its counters are outside the database */
 
+	/* Decide a batch.  Waits for nobody. */
+	void		(*admit) (GdEntry *entries, int nentries, TimestampTz now);
+
 	/*
-	 * Decide a batch.  With spread, all counters of a key are looked at; else
-	 * only as many as the batch needs, so that several callers are served at
-	 * once.  Waits for nobody.
+	 * Grant one thing after the other, of keys that are opened when they are
+	 * met, to a caller that uses each at once and is done with all of them at
+	 * the end, before which nothing is written.  Only as much of a key is
+	 * kept from others as is needed.  Waits for nobody.  What one that was
+	 * granted could not use is put back.
+	 *
+	 * NULL where counters are outside the database: it is asked in batches.
 	 */
-	void		(*admit) (GdEntry *entries, int nentries, bool spread, TimestampTz now);
+	GdGrants   *(*begin) (TimestampTz now);
+	GdGrantKey *(*key) (GdGrants *grants, const GdPolicy *policy, const text *key);
+	GdVerdict	(*take) (GdGrantKey *grant, double cost, int *shard);
+	void		(*untake) (GdGrantKey *grant, double cost, int shard);
+	void		(*end) (GdGrants *grants);
 
 	/*
 	 * What a key has free, as far as can be told without asking for it; false

@@ -86,7 +86,7 @@ remote_ready(void)
 }
 
 static void
-remote_admit(GdEntry *entries, int nentries, bool spread, TimestampTz now)
+remote_admit(GdEntry *entries, int nentries, TimestampTz now)
 {
 	bool		answered;
 
@@ -344,7 +344,7 @@ gd_remote_return(int max_slots)
 }
 
 /*
- * renew_held: renew the slots that rows of a table hold.
+ * renew_held: renew the slots that rows of a table hold, as an index has them.
  */
 static bool
 renew_held(GdTableId id, GdIndexId index, int key_column, int shard_column, GdSlots *slots)
@@ -355,13 +355,16 @@ renew_held(GdTableId id, GdIndexId index, int key_column, int shard_column, GdSl
 	GdScan		scan;
 
 	gd_scan_begin(&scan, table, index);
-	gd_scan_key(&scan, 1, BTGreaterEqualStrategyNumber, F_TEXT_GE,
-				PointerGetDatum(cstring_to_text("")));
 	gd_scan_start(&scan);
 	while (sent && gd_scan_next(&scan))
 	{
+		bool		no_slot;
+		Datum		shard = gd_slot_value(table, scan.slot, shard_column, &no_slot);
+
+		if (no_slot)
+			continue;
 		slots[n].key = DatumGetTextPCopy(gd_slot_datum(table, scan.slot, key_column));
-		slots[n].shard = DatumGetInt32(gd_slot_datum(table, scan.slot, shard_column));
+		slots[n].shard = DatumGetInt32(shard);
 		slots[n].count = 1;
 		if (++n == MESSAGE_SLOTS)
 		{
@@ -387,7 +390,7 @@ gd_remote_renew(TimestampTz now)
 	if (remote == NULL || gd_remote_due() > now)
 		return;
 	slots = palloc0(sizeof(GdSlots) * MESSAGE_SLOTS);
-	if (renew_held(GD_INSTANCES, GD_INSTANCES_SLOTS, INST_CONCURRENCY_KEY,
+	if (renew_held(GD_INSTANCES, GD_INSTANCES_LEASE, INST_CONCURRENCY_KEY,
 				   INST_CONCURRENCY_SHARD, slots) &&
 		renew_held(GD_HOLDERS, GD_HOLDERS_KEY, HOLDER_KEY, HOLDER_SHARD, slots))
 		last_renewal = now;

@@ -5,9 +5,10 @@
  *
  * Counters change in the transaction that claims or ends a claim, so there is
  * nothing to heal unless somebody wrote to the tables.  What is left is to
- * remove counters: of a key whose policy is gone, of a rate limit that has
- * been idle until it was full, of a gate that is full.  A key goes whole or
- * not at all, so that it is never taken for a smaller one.
+ * remove counters: of a key whose policy is gone, once nothing of it is held;
+ * of a rate limit that has been idle until it was full; of a gate that is
+ * full.  A key goes whole or not at all, so that it is never taken for a
+ * smaller one.
  *
  * Locks: rows of buckets, not waited for by reconcile; a change of a policy
  * waits for them in the order of (kind, key, shard).
@@ -22,6 +23,7 @@
 #include "events.h"
 #include "limiter/arithmetic.h"
 #include "limiter/counters.h"
+#include "limiter/held.h"
 #include "limiter/policy.h"
 #include "names.h"
 #include "shmem/stats.h"
@@ -178,45 +180,109 @@ gate_is_full(const GdPolicy *policy, GdTable *buckets, const Rows *rows)
 }
 
 /*
- * key_follow: bring the counters of one key to its policy, which is NULL when
- * it is gone; with sweep, remove them if they say nothing.  was: the policy
- * before a change, or NULL.  Returns how many rows were changed.  The clock is
- * read when they are locked, as in table_admit.c.
+ * rate_follow: bring the counters of one rate limit to its policy, which is
+ * NULL when it is gone; with sweep, remove them if they say nothing.  was: the
+ * policy before a change, or NULL.  Returns how many rows were changed.  The
+ * clock is read when they are locked, as in table_grant.c.
  */
 static int
-key_follow(const GdPolicy *policy, const GdPolicy *was, GdTable *buckets,
-		   GdLimitKind kind, const text *key, bool wait, bool sweep)
+rate_follow(const GdPolicy *policy, const GdPolicy *was, GdTable *buckets, const text *key,
+			bool wait, bool sweep)
 {
 	int			changed = 0;
 	TimestampTz now;
 	Rows		rows;
 
-	if (policy && kind == GD_GATE)
-	{
-		changed = gd_gate_heal(buckets, policy, key, wait);
-		gd_table_flush();
-		if (!sweep)
-			return changed;
-	}
-	rows_lock(&rows, buckets, kind, key, wait);
+	rows_lock(&rows, buckets, GD_RATE, key, wait);
 	now = gd_now();
 	if (rows.busy)
 		;
-	else if (policy == NULL)
-	{
-		changed += rows_delete(&rows);
-		if (kind == GD_GATE)
-			(void) gd_credits_fold(key, GD_ALL_SHARDS, NULL);
-	}
-	else if (sweep && (kind == GD_GATE ? gate_is_full(policy, buckets, &rows) :
-					   rate_idle(policy, buckets, &rows, now)))
-		changed += rows_delete(&rows);
-	else if (kind == GD_RATE && rows.n > 0 &&
+	else if (policy == NULL || (sweep && rate_idle(policy, buckets, &rows, now)))
+		changed = rows_delete(&rows);
+	else if (rows.n > 0 &&
 			 ((was && was->rate != policy->rate) || !rate_fits(policy, buckets, &rows)))
-		changed += rate_reshape(policy, was ? was->rate : policy->rate, buckets, key, &rows,
-								now);
+		changed = rate_reshape(policy, was ? was->rate : policy->rate, buckets, key, &rows, now);
 	rows_free(&rows);
 	gd_table_flush();
+	return changed;
+}
+
+/*
+ * gate_lock: lock a gate's counters; false if another transaction has one.
+ */
+static bool
+gate_lock(GdTable *buckets, const text *key, bool wait)
+{
+	bool		locked;
+	Rows		rows;
+
+	rows_lock(&rows, buckets, GD_GATE, key, wait);
+	locked = !rows.busy;
+	rows_free(&rows);
+	return locked;
+}
+
+/*
+ * gate_follow: likewise for the counters of a gate's key, which are locked.
+ * They are not removed while something of the key is held (held.c).
+ */
+static int
+gate_follow(const GdPolicy *policy, GdTable *buckets, const text *key, const GdHeld *held,
+			bool sweep)
+{
+	int			changed = 0;
+	Rows		rows;
+
+	if (policy)
+	{
+		changed = gd_gate_heal(buckets, policy, key, held);
+		gd_table_flush();
+	}
+	if (policy ? !sweep : gd_held_any(held, key))
+		return changed;
+	rows_lock(&rows, buckets, GD_GATE, key, false);
+	if (rows.busy || (policy && !gate_is_full(policy, buckets, &rows)))
+		;
+	else
+	{
+		changed += rows_delete(&rows);
+		(void) gd_credits_fold(key, GD_ALL_SHARDS, held->snapshot);
+	}
+	rows_free(&rows);
+	gd_table_flush();
+	return changed;
+}
+
+/*
+ * gates_follow: bring the counters of gates' keys to their policies and to
+ * what is held, of which is read only once.  Without wait, keys that other
+ * transactions are at are left alone.  Returns how many rows were changed.
+ */
+static int
+gates_follow(GdTable *buckets, List *keys, bool wait, bool sweep)
+{
+	List	   *locked = NIL;
+	int			changed = 0;
+	ListCell   *cell;
+	GdPolicies	policies;
+	GdHeld		held;
+
+	foreach(cell, keys)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (gate_lock(buckets, lfirst(cell), wait))
+			locked = lappend(locked, lfirst(cell));
+	}
+	if (locked == NIL)
+		return 0;
+	gd_policies_begin(&policies);
+	gd_held_begin(&held, &policies);
+	foreach(cell, locked)
+		changed += gate_follow(gd_policy_find(&policies, GD_GATE, lfirst(cell)), buckets,
+							   lfirst(cell), &held, sweep);
+	gd_held_end(&held);
+	gd_policies_end(&policies);
+	list_free(locked);
 	return changed;
 }
 
@@ -243,27 +309,45 @@ next_key(GdTable *buckets, GdLimitKind kind, const text *from, bool inclusive)
 }
 
 /*
+ * keys_of_policy: the keys under a limit that have counters, in order.
+ */
+static List *
+keys_of_policy(GdTable *buckets, const GdPolicy *policy)
+{
+	List	   *keys = NIL;
+	text	   *prefix = cstring_to_text(psprintf("%s:", text_to_cstring(policy->name)));
+	int			len = VARSIZE_ANY_EXHDR(prefix);
+	text	   *key = next_key(buckets, policy->kind, policy->name, true);
+
+	if (key && gd_text_equal(key, policy->name))
+		keys = lappend(keys, key);
+	for (key = next_key(buckets, policy->kind, prefix, true);
+		 key && VARSIZE_ANY_EXHDR(key) >= len && memcmp(VARDATA_ANY(key), VARDATA_ANY(prefix), len) == 0;
+		 key = next_key(buckets, policy->kind, key, false))
+	{
+		CHECK_FOR_INTERRUPTS();
+		keys = lappend(keys, key);
+	}
+	return keys;
+}
+
+/*
  * gd_table_sync_config: see limiter.h.
  */
 void
 gd_table_sync_config(const GdPolicy *policy, const GdPolicy *was)
 {
 	GdTable    *buckets = gd_table_open(GD_BUCKETS);
-	const GdPolicy *given = policy->capacity > 0 ? policy : NULL;
-	text	   *key;
-	text	   *prefix = cstring_to_text(psprintf("%s:", text_to_cstring(policy->name)));
-	int			len = VARSIZE_ANY_EXHDR(prefix);
+	List	   *keys = keys_of_policy(buckets, policy);
+	ListCell   *cell;
 
-	key = next_key(buckets, policy->kind, policy->name, true);
-	if (key && gd_text_equal(key, policy->name))
-		(void) key_follow(given, was, buckets, policy->kind, key, true, false);
-	for (key = next_key(buckets, policy->kind, prefix, true);
-		 key && VARSIZE_ANY_EXHDR(key) >= len && memcmp(VARDATA_ANY(key), VARDATA_ANY(prefix), len) == 0;
-		 key = next_key(buckets, policy->kind, key, false))
-	{
-		CHECK_FOR_INTERRUPTS();
-		(void) key_follow(given, was, buckets, policy->kind, key, true, false);
-	}
+	if (policy->kind == GD_GATE)
+		(void) gates_follow(buckets, keys, true, false);
+	else
+		foreach(cell, keys)
+			(void) rate_follow(policy->capacity > 0 ? policy : NULL, was, buckets, lfirst(cell),
+							   true, false);
+	list_free_deep(keys);
 	gd_table_close(buckets);
 }
 
@@ -276,6 +360,7 @@ gd_table_reconcile(int max_keys, TimestampTz now, int64 *buckets, int64 *gates)
 	static GdLimitKind kind = GD_GATE;
 	static char last[GD_NAME_MAX + 1] = "";
 	GdTable    *table = gd_table_open(GD_BUCKETS);
+	List	   *gate_keys = NIL;
 	GdPolicies	policies;
 	bool		whole = false;
 
@@ -293,11 +378,12 @@ gd_table_reconcile(int max_keys, TimestampTz now, int64 *buckets, int64 *gates)
 		key = next_key(table, kind, cstring_to_text(last), false);
 		if (key)
 		{
-			int			changed = key_follow(gd_policy_find(&policies, kind, key), NULL, table,
-											 kind, key, false, true);
-
 			text_to_cstring_buffer(key, last, sizeof(last));
-			*(kind == GD_GATE ? gates : buckets) += changed;
+			if (kind == GD_GATE)
+				gate_keys = lappend(gate_keys, key);
+			else
+				*buckets += rate_follow(gd_policy_find(&policies, kind, key), NULL, table, key,
+										false, true);
 			n++;
 			continue;
 		}
@@ -308,6 +394,8 @@ gd_table_reconcile(int max_keys, TimestampTz now, int64 *buckets, int64 *gates)
 			break;
 	}
 	gd_policies_end(&policies);
+	*gates += gates_follow(table, gate_keys, false, true);
+	list_free_deep(gate_keys);
 	gd_table_close(table);
 	gd_table_flush();
 	gd_stats_count(NULL, GD_COUNT_BUCKETS, *buckets);

@@ -110,8 +110,7 @@ COMMENT ON INDEX gen_durable.instances_pick IS 'Candidates of a queue, most urge
 COMMENT ON INDEX gen_durable.instances_blocked IS 'Rows that wait for a key, by queue, first in turn first (D-3).';
 COMMENT ON INDEX gen_durable.instances_promoted IS 'Turns given and not used (D-3).';
 COMMENT ON INDEX gen_durable.instances_refill IS 'Rows that wait for tokens, by when they will be there.';
-COMMENT ON INDEX gen_durable.instances_slots IS 'Who holds the slots of a gate: the truth that its counters follow (GD-142).';
-COMMENT ON INDEX gen_durable.instances_lease IS 'Claims by the end of their lease (GD-225).';
+COMMENT ON INDEX gen_durable.instances_lease IS 'Claims by the end of their lease (GD-225); through it, who holds the slots of gates (GD-142).';
 COMMENT ON INDEX gen_durable.instances_deadline IS 'Parks by their deadline (GD-201).';
 COMMENT ON INDEX gen_durable.instances_key IS 'Guarantees that one row a key executes where the key has no gate (GD-063).';
 COMMENT ON INDEX gen_durable.instances_correlation IS 'Guarantees one occupant a correlation key, and finds it (GD-034, GD-180).';

@@ -22,13 +22,14 @@ CREATE TABLE gen_durable.instances (
   fsm_version         int NOT NULL DEFAULT 1,
   priority            smallint NOT NULL DEFAULT 0,
   queue               text COLLATE "C" NOT NULL DEFAULT 'default',
+  lease_expires_at    timestamptz,
+  concurrency_key     text COLLATE "C",
+  concurrency_shard   int,
   fsm                 text COLLATE "C" NOT NULL,
   step                text COLLATE "C" NOT NULL,
-  lease_expires_at    timestamptz,
   token               uuid,
   locked_by           text COLLATE "C",
   parent_id           bigint,
-  concurrency_key     text COLLATE "C",
   correlation_key     text COLLATE "C",
   correlation_guard   text COLLATE "C",
   finished_at         timestamptz,
@@ -38,7 +39,6 @@ CREATE TABLE gen_durable.instances (
   cancel_requested_at timestamptz,
   rate_limit          text COLLATE "C",
   refill_at           timestamptz,
-  concurrency_shard   int,
   awaits              text[],
   handed              bigint[],
   handed_awaited      bigint[],
@@ -68,7 +68,6 @@ CREATE INDEX instances_blocked ON gen_durable.instances (blocked_on, queue, prio
 CREATE INDEX instances_promoted ON gen_durable.instances (promoted_on, queue, priority, eligible_at, id) WITH (deduplicate_items = off)
   WHERE promoted_on IS NOT NULL;
 CREATE INDEX instances_refill ON gen_durable.instances (refill_at) WHERE refill_at IS NOT NULL;
-CREATE INDEX instances_slots ON gen_durable.instances (concurrency_key, concurrency_shard) WHERE concurrency_shard IS NOT NULL;
 CREATE INDEX instances_lease ON gen_durable.instances (lease_expires_at) WHERE status = 'executing';
 CREATE INDEX instances_deadline ON gen_durable.instances (await_deadline)
   WHERE status = 'awaiting_signal' AND await_deadline IS NOT NULL;

@@ -209,8 +209,7 @@ SELECT set_eq($$SELECT regexp_replace(pg_get_indexdef(x.indexrelid), '^CREATE (.
   ('slot_holders_pkey: UNIQUE slot_holders (id)'),
   ('slot_holders_key: slot_holders (key)'),
   ('slot_holders_expiry: slot_holders (expires_at)'),
-  ('instances_refill: instances (refill_at) WHERE (refill_at IS NOT NULL)'),
-  ('instances_slots: instances (concurrency_key, concurrency_shard) WHERE (concurrency_shard IS NOT NULL)')$$, 'the indexes, with their predicates');
+  ('instances_refill: instances (refill_at) WHERE (refill_at IS NOT NULL)')$$, 'the indexes, with their predicates');
 -- GD-006: claims take a weak lock only because no full unique index covers a column that changes.
 SELECT is_empty($$SELECT x.indexrelid::regclass FROM pg_index x
    WHERE x.indrelid = 'gen_durable.instances'::regclass AND x.indisunique AND x.indpred IS NULL AND NOT x.indisprimary$$,
