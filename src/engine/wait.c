@@ -6,9 +6,10 @@
  * the horizon of vacuum, for as long as it runs.  Here each look is a
  * transaction of its own, and what sleeps holds no snapshot and no lock.
  *
- * The tables decide: each look is under a fresh snapshot.  A wake-up
- * (shmem/wake.c) or the instant at which the next row is due only tell when
- * to look again; the poll finds what neither told of.
+ * The tables decide: each look is under a fresh snapshot.  The instant at
+ * which the next row is due only tells when to look again, as does a wake-up
+ * (shmem/wake.c) of which it is not sure that its row is there; the poll finds
+ * what neither told of.
  */
 #include "postgres.h"
 
@@ -211,6 +212,30 @@ gd_wait_let_go(const char *procedure)
 				 errmsg("%s cannot be called while a cursor or another command holds a snapshot", procedure)));
 }
 
+/*
+ * wait_is_told: has a commit said that one of the queues has work?
+ *
+ * Such a wake-up is for one row and one waiter, so the row is there unless
+ * another worker was quicker by microseconds; to look for it would take longer
+ * than all else between the commit and the return.  But nobody works for a
+ * queue that is paused.
+ */
+static bool
+wait_is_told(Wait *wait)
+{
+	int			i = gd_wake_told(wait->keys, wait->nqueues);
+	bool		paused;
+
+	if (i < 0)
+		return false;
+	PushActiveSnapshot(GetLatestSnapshot());
+	paused = gd_queue_paused(wait->queues[i], gd_now());
+	PopActiveSnapshot();
+	if (!paused)
+		gd_wake_answered();
+	return !paused;
+}
+
 static void
 wait_until_work(Wait *wait)
 {
@@ -231,6 +256,8 @@ wait_until_work(Wait *wait)
 		gd_wait_let_go("gen_durable.wait");
 		gd_waiter_begin(wait->queues, wait->nqueues, 0);
 		wait->woken = gd_poll_wait(&poll, Min(left, until_next));
+		if (wait->woken && wait_is_told(wait))
+			return;
 	}
 }
 

@@ -72,6 +72,12 @@
 /* Set in the keys of runs, and in no others. */
 #define KEY_OF_RUNS (UINT64CONST(1) << 63)
 
+/*
+ * Set in a waiter's `woken`, and in no key: what woke it may be gone, or not
+ * due yet.
+ */
+#define TO_LOOK (UINT64CONST(1) << 62)
+
 /* A waiter's `woken`, where it is not the key of the queue to pass it on to. */
 #define NOT_WOKEN 0
 #define WOKEN_WITH_ALL 1
@@ -164,7 +170,7 @@ gd_wake_attach(void *start, bool first)
 static GdWakeKey
 wake_key(uint64 kind, const void *bytes, int len)
 {
-	uint64		hash = hash_bytes_extended(bytes, len, kind | MyDatabaseId) & ~KEY_OF_RUNS;
+	uint64		hash = hash_bytes_extended(bytes, len, kind | MyDatabaseId) & ~(KEY_OF_RUNS | TO_LOOK);
 
 	return hash > WOKEN_WITH_ALL ? hash : WOKEN_WITH_ALL + 1;
 }
@@ -275,18 +281,24 @@ wake_waiters(GdWakeKey key, uint32 max, uint64 woken)
 	return total;
 }
 
-/*
- * gd_wake_waiters: rows of a queue, or runs, want as many waiters; returns how
- * many were woken.  Safe in a commit callback.
- */
-uint32
-gd_wake_waiters(GdWakeKey key, uint32 count)
+static uint32
+wake_for_rows(GdWakeKey key, uint32 count, uint64 look)
 {
-	uint32		woken = wake_waiters(key, count, key);
+	uint32		woken = wake_waiters(key, count, key | look);
 
 	if (woken < count && (key & KEY_OF_RUNS) == 0)
 		woken += wake_waiters(wake_any_queue(), PG_UINT32_MAX, WOKEN_WITH_ALL);
 	return woken;
+}
+
+/*
+ * gd_wake_waiters: rows of a queue, or runs, can be claimed and want as many
+ * waiters; returns how many were woken.  Safe in a commit callback.
+ */
+uint32
+gd_wake_waiters(GdWakeKey key, uint32 count)
+{
+	return wake_for_rows(key, count, 0);
 }
 
 /*
@@ -506,7 +518,7 @@ pending_wake_rows(const WakePending *owed)
 	if (owed->due != DT_NOBEGIN)
 	{
 		if (!gd_timer_lower(owed->key, owed->due) && pending_is_soon(owed->due, gd_now()))
-			(void) gd_wake_waiters(owed->key, 1);
+			(void) wake_for_rows(owed->key, 1, TO_LOOK);
 	}
 	else if (gd_wake_waiters(owed->key, owed->count) < owed->count)
 		gd_feed_poke(owed->key);
@@ -694,6 +706,31 @@ gd_wake_wait(long ms)
 }
 
 /*
+ * gd_wake_told: which of the keys that this process subscribed to was it woken
+ * for, by somebody who knows that there is work?  -1 if there is none.
+ */
+int
+gd_wake_told(const GdWakeKey *keys, int nkeys)
+{
+	uint64		woken = mine ? pg_atomic_read_u64(&mine->woken) : NOT_WOKEN;
+
+	for (int i = 0; i < nkeys; i++)
+		if (keys[i] == woken)
+			return i;
+	return -1;
+}
+
+/*
+ * gd_wake_answered: the wake-up that gd_wake_told told of is not to be passed
+ * on.
+ */
+void
+gd_wake_answered(void)
+{
+	pg_atomic_write_u64(&mine->woken, NOT_WOKEN);
+}
+
+/*
  * gd_wake_leave: end the subscription, if there is one.  A wake-up that came
  * after the last look goes to the next waiter of the queue.
  */
@@ -718,7 +755,7 @@ gd_wake_leave(void)
 	mine->database = InvalidOid;
 	woken = pg_atomic_exchange_u64(&mine->woken, NOT_WOKEN);
 	if (woken != NOT_WOKEN && woken != WOKEN_WITH_ALL)
-		(void) gd_wake_waiters(woken, 1);
+		(void) wake_for_rows(woken & ~TO_LOOK, 1, TO_LOOK);
 }
 
 void

@@ -163,6 +163,58 @@ wakes('the rest of a transaction whose savepoint was rolled back',
 	$_->{run}->kill_kill for $wide, map { $_->[0] } @waiters;
 }
 
+# A row that becomes runnable ends the wait of the one that it wakes, without a look, so even if the row is taken meanwhile. What
+# may be gone, or is not due, or is of a paused queue, ends none: the waiter looks, a transaction of its own, and sleeps on.
+{
+	my $look = sub { return $q->("SELECT virtualtransaction FROM pg_locks WHERE pid = $_[0] AND locktype = 'virtualxid'") };
+	my $sleeps_on = sub {
+		my ($what, $pid, $before) = @_;
+		wait_until("$what: has looked and waits", sub { my $now = $look->($pid); $now ne $before && $waiting->($pid) && $look->($pid) eq $now });
+		return pass("$what: looks and sleeps on");
+	};
+	my $stopped = sub {
+		my ($pid, @statements) = @_;
+		kill('STOP', $pid);
+		$q->($_) for @statements;
+		return kill('CONT', $pid);
+	};
+
+	my ($session, $pid) = waiter("CALL gen_durable.wait('{told}', '1h')");
+	$stopped->($pid, "SELECT gen_durable.insert('a', queue => 'told')", "SELECT gen_durable.pick('told', 'w')");
+	wait_until('it returns', sub { $q->("SELECT state FROM pg_stat_activity WHERE pid = $pid") eq 'idle' });
+	pass('who is told of a row returns, whoever has the row');
+	$session->quit;
+
+	($session, $pid) = waiter("CALL gen_durable.wait('{later}', '1h')");
+	my $before = $look->($pid);
+	$q->("SELECT gen_durable.insert('a', queue => 'later', schedule_in => '30 min')");
+	$sleeps_on->('a row that is due later', $pid, $before);
+	$q->("SELECT gen_durable.insert('a', queue => 'later')");
+	ended($session);
+	$session->quit;
+
+	($session, $pid) = waiter("CALL gen_durable.wait('{halted}', '1h')");
+	$before = $look->($pid);
+	$stopped->($pid, "SELECT gen_durable.insert('a', queue => 'halted')", "SELECT gen_durable.pause('halted')");
+	$sleeps_on->('a paused queue', $pid, $before);
+	$q->("SELECT gen_durable.resume('halted')");
+	ended($session);
+	$session->quit;
+
+	($session, $pid) = waiter("CALL gen_durable.wait('{passed}', '1h')");
+	my ($next, $next_pid) = waiter("CALL gen_durable.wait('{passed}', '1h')");
+	$before = $look->($next_pid);
+	$stopped->($pid, "SELECT gen_durable.insert('a', queue => 'passed')", "SELECT gen_durable.pick('passed', 'w')", "SELECT pg_cancel_backend($pid)");
+	ended($session);
+	$session->{stderr} = '';
+	$session->quit;
+	$sleeps_on->('a wake-up that was passed on', $next_pid, $before);
+	$q->("SELECT gen_durable.insert('a', queue => 'passed')");
+	ended($next);
+	$next->quit;
+	$q->("SELECT gen_durable.cancel(id, force => true) FROM gen_durable.instances WHERE finished_at IS NULL");
+}
+
 # await: each way to settle wakes it, and all who await.
 {
 	$q->("SELECT gen_durable.cancel(id, force => true) FROM gen_durable.instances WHERE finished_at IS NULL");
