@@ -125,13 +125,14 @@ gd_bgw_interrupts(int exit_code)
 
 /*
  * gd_bgw_sleep: wait for the latch, at most until an instant of the wall
- * clock.
+ * clock; true if the latch was set.
  */
-void
+bool
 gd_bgw_sleep(TimestampTz until, const char *wait_event)
 {
 	int			events = WL_LATCH_SET | WL_EXIT_ON_PM_DEATH;
 	long		ms = 0;
+	int			occurred;
 
 	if (until != DT_NOEND)
 	{
@@ -139,6 +140,7 @@ gd_bgw_sleep(TimestampTz until, const char *wait_event)
 		ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until) + 1;
 		events |= WL_TIMEOUT;
 	}
-	WaitLatch(MyLatch, events, ms, gd_wait_event(wait_event));
+	occurred = WaitLatch(MyLatch, events, ms, gd_wait_event(wait_event));
 	ResetLatch(MyLatch);
+	return (occurred & WL_LATCH_SET) != 0;
 }

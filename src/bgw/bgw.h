@@ -32,7 +32,7 @@ extern bool gd_bgw_shortage(TimestampTz *last, TimestampTz now);
 extern void gd_bgw_begin(void);
 extern void gd_bgw_connect(Oid database);
 extern bool gd_bgw_interrupts(int exit_code);
-extern void gd_bgw_sleep(TimestampTz until, const char *wait_event);
+extern bool gd_bgw_sleep(TimestampTz until, const char *wait_event);
 
 extern void gd_work_begin(GdProcess process, Datum arg, GdLaunch *launch);
 extern bool gd_work_interrupts(void);

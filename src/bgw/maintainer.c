@@ -49,6 +49,8 @@
 
 #define MS INT64CONST(1000)
 
+#define WAIT_EVENT "GenDurableMaintainer"
+
 /* What makes a pass due. */
 typedef enum When
 {
@@ -184,11 +186,17 @@ pass_next_due(void *arg)
 	TimestampTz deadline = first_of(GD_INSTANCES, GD_INSTANCES_DEADLINE, INST_AWAIT_DEADLINE);
 	TimestampTz refill = first_of(GD_INSTANCES, GD_INSTANCES_REFILL, INST_REFILL_AT);
 	TimestampTz holder = first_of(GD_HOLDERS, GD_HOLDERS_EXPIRY, HOLDER_EXPIRES_AT);
-	GdTable    *instances;
 
 	next_due = Min(Min(lease, deadline), Min(refill, holder));
 	steps_run = lease != DT_NOEND;
-	instances = gd_table_open_read(GD_INSTANCES);
+	return 0;
+}
+
+static int64
+pass_vacuum(void *arg)
+{
+	GdTable    *instances = gd_table_open_read(GD_INSTANCES);
+
 	gd_vacuum_look(RelationGetRelid(instances->rel));
 	gd_table_close(instances);
 	return 0;
@@ -215,6 +223,7 @@ maintainer_work(TimestampTz now, int64 *done, bool *more)
 		{pass_gc, WITH_GC, &gd_gc_batch},
 		{pass_limits, WITH_GC, NULL},
 		{pass_census, WITH_CENSUS, NULL},
+		{pass_vacuum, EVERY_TURN, NULL},
 		{pass_next_due, EVERY_TURN, NULL},
 	};
 
@@ -250,8 +259,6 @@ maintainer_wake_at(bool idle, int *retries)
 	TimestampTz at = Min(next_due, latest + offset) - offset;
 
 	at = Min(at, gd_remote_due());
-	if (steps_run)
-		at = Min(at, now + VACUUM_LOOK_MS * MS);
 
 	/* Due, and yet the passes did nothing: others have it locked. */
 	if (idle && at <= now)
@@ -262,6 +269,33 @@ maintainer_wake_at(bool idle, int *retries)
 	else
 		*retries = 0;
 	return gd_database_due_known(&launch, at + offset) - offset;
+}
+
+/*
+ * maintainer_sleep: until an instant, or until told of something.  While steps
+ * run it looks meanwhile whether a vacuum is asked for, and at nothing else.
+ */
+static void
+maintainer_sleep(TimestampTz wake_at)
+{
+	TimestampTz due = gd_database_due_known(&launch, DT_NOEND);
+	bool		told = false;
+	int64		done;
+
+	while (steps_run && !told)
+	{
+		TimestampTz look_at = GetCurrentTimestamp() + VACUUM_LOOK_MS * MS;
+
+		if (look_at >= wake_at)
+			break;
+		/* A look may wait for a lock, and lose what woke it: due tells. */
+		told = gd_bgw_sleep(look_at, WAIT_EVENT) ||
+			gd_work_run(pass_vacuum, NULL, &done) != GD_FOUND_EXTENSION ||
+			gd_work_interrupts() ||
+			gd_database_due_known(&launch, DT_NOEND) != due;
+	}
+	if (!told)
+		(void) gd_bgw_sleep(wake_at, WAIT_EVENT);
 }
 
 static void
@@ -307,6 +341,6 @@ gd_maintainer_main(Datum arg)
 				last_gc = now;
 			wake_at = maintainer_wake_at(done == 0, &retries);
 		}
-		gd_bgw_sleep(wake_at, "GenDurableMaintainer");
+		maintainer_sleep(wake_at);
 	}
 }
