@@ -12,3 +12,10 @@ report_cpu
 pairs "$PAIRS" single_call single_yardstick
 report_pairs "single: commit_and_take" '>=' 1.5 "steps/s"
 report_cpu
+
+# The same with a queue that the scheduler feeds: what is taken was claimed before.
+single_fed() { single_function; }
+q "SELECT gen_durable.set_queue('bench', concurrency => 16, prefetch => 64)"
+pairs "$PAIRS" single_fed single_yardstick
+report_pairs "single: complete_and_take, fed" '>=' 1.5 "steps/s"
+report_cpu

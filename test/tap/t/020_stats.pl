@@ -1,5 +1,6 @@
 # The view stats: counters of every event, gauges that follow commits and nothing else, the count that sets them right while
-# others commit, one that comes late, and queues beyond the room for them. D-30, GD-370.
+# others commit, one that comes late, and queues beyond the room for them. D-30, GD-370. And that shared memory has the size
+# that the guide states.
 use strict;
 use warnings FATAL => 'all';
 
@@ -50,6 +51,29 @@ sub counts
 
 my $take = sub { return "SELECT token AS t FROM gen_durable.pick('q', 'worker', 1, '1h') \\gset\n" };
 my $complete = sub { return $take->() . "SELECT gen_durable.complete(:'t', gen_durable.$_[0]);\n" };
+
+# Shared memory has the parts of docs/operations.md, each as large as it says there for the settings of this server.
+sub memory_is_stated
+{
+	my ($what) = @_;
+	my $slots = $node->pg_version < 18 ? "'autovacuum_max_workers'" : "'autovacuum_worker_slots'";
+	my $processes = $q->("SELECT sum(setting::int) + 1 FROM pg_settings WHERE name IN ('max_connections', 'max_worker_processes', 'max_wal_senders', $slots)");
+	my %size = map { split /\|/ } split /\n/, $q->("SELECT name, size FROM pg_shmem_allocations WHERE name LIKE 'gen\\_durable %'");
+	my @wrong;
+	for (grep { /^\| `gen_durable .*\|.*\|.*\|/ } split /\n/, slurp("$FindBin::RealBin/../../../docs/operations.md"))
+	{
+		my (undef, $part, $fixed, $unit, $each) = split /\s*\|\s*/;
+		next unless $part =~ s/^`(.*)`$/$1/ && $fixed =~ s/^(\d+).*/$1/;
+		my $units = $unit =~ /`(gen_durable\.\w+)`/ ? $q->("SHOW $1") : $unit eq 'process' ? $processes : 0;
+		my $stated = $fixed + ($each || 0) * $units;
+		my $size = delete $size{$part};
+		push @wrong, "$part is stated as $stated and has " . ($size // 'none') unless defined $size && abs($size - $stated) < 1000 + $stated * 0.02;
+	}
+	push @wrong, map { "$_ is not stated" } keys %size;
+	is(join("\n", @wrong), '', "shared memory is as the guide states it, $what");
+	return;
+}
+memory_is_stated('by default');
 
 is($q->("SELECT gen_durable.insert('a', queue => 'q'); SELECT ready IS NULL, inserted, oldest_ready_age > '0', due_next IS NULL, paused FROM gen_durable.stats WHERE queue = 'q'"),
 	"(1,t)\nt|1|t|t|f", 'before the first count only the gauges are unknown');
@@ -192,8 +216,9 @@ is($node->safe_psql('many', 'SELECT gen_durable.recount(); SELECT sum(ready) FRO
 is($node->safe_psql('many', 'SELECT count(DISTINCT queue) FROM gen_durable.stats WHERE oldest_ready_age IS NOT NULL'), '100', 'each of them is shown with its oldest row');
 
 # The maintainer counts by itself, and corrects what went round the engine.
-$node->append_conf('postgresql.conf', "gen_durable.enabled = on\ngen_durable.stats_interval = 50ms\n");
+$node->append_conf('postgresql.conf', "gen_durable.enabled = on\ngen_durable.stats_interval = 50ms\nmax_connections = 50\ngen_durable.dispatch_buffer = 1000\ngen_durable.max_databases = 5\ngen_durable.max_executors = 3\n");
 $node->restart;
+memory_is_stated('and by other settings');
 ok($node->poll_query_until('many', 'SELECT sum(ready) = 200 FROM gen_durable.stats'), 'after a restart the maintainer counts');
 $node->safe_psql('many', 'DELETE FROM gen_durable.instances');
 ok($node->poll_query_until('many', 'SELECT sum(ready) = 0 FROM gen_durable.stats'), 'and again after a while');
