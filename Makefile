@@ -19,6 +19,7 @@ OBJS = \
 	src/guc.o \
 	src/json.o \
 	src/names.o \
+	src/probe.o \
 	src/scan.o \
 	src/subxact.o \
 	src/table.o \
@@ -101,6 +102,7 @@ OBJS = \
 	src/run_store/insert.o \
 	src/run_store/lease.o \
 	src/run_store/list.o \
+	src/run_store/listing.o \
 	src/run_store/mutate.o \
 	src/run_store/read.o \
 	src/run_store/ring.o \

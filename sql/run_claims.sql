@@ -35,6 +35,8 @@ SELECT due(5);
 -- Expired is strictly before now - ttl, by the claimant's ttl; expiry alone revokes nothing.
 SELECT claim_of('a') AS first \gset
 SELECT due(5, '1 h', at => '2020-01-02 01:00'), due(5, '1 h', at => '2020-01-02 00:59');
+-- Nothing is as old as that before the first instant there is: not expired, and no error.
+SELECT due(5, '1 h', at => '4714-11-24 00:00:00+00 BC'), due(5, '1000 years', at => '4000-01-01 BC'), due(5, '1000 years', at => '2020-01-02 01:00');
 SELECT run_refresh_claim('a', :'first'), op('a');
 UPDATE runs SET claimed_at = '2020-01-02';
 SELECT due(5, '1 h', at => '2020-01-02 01:00:00.001'), claim_of('a') <> :'first', op('a');

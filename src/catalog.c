@@ -77,6 +77,10 @@ static const char *const run_columns[RUN_NCOLUMNS] = {
 	"started_at", "updated_at", "finished_at",
 };
 
+static const char *const listing_columns[LISTING_NCOLUMNS] = {
+	"started_at", "status", "run_id", "scope_key", "graph_id", "graph_hash",
+};
+
 static const char *const run_tenant_columns[RUN_TENANT_NCOLUMNS] = {
 	"role", "tenant",
 };
@@ -97,6 +101,7 @@ static const struct
 	[GD_CREDITS] = {"slot_credits", credit_columns, CREDIT_NCOLUMNS, NULL},
 	[GD_HOLDERS] = {"slot_holders", holder_columns, HOLDER_NCOLUMNS, "slot_holders_id_seq"},
 	[GD_RUNS] = {"runs", run_columns, RUN_NCOLUMNS, "runs_id_seq"},
+	[GD_RUN_LISTINGS] = {"run_listings", listing_columns, LISTING_NCOLUMNS, NULL},
 	[GD_RUN_TENANTS] = {"run_tenants", run_tenant_columns, RUN_TENANT_NCOLUMNS, NULL},
 };
 
@@ -127,10 +132,11 @@ static const char *const indexes[GD_NINDEXES] = {
 	[GD_RUNS_PKEY] = "runs_pkey",
 	[GD_RUNS_READY] = "runs_ready",
 	[GD_RUNS_SLEEPING] = "runs_sleeping",
+	[GD_RUNS_TENANT_SLEEPING] = "runs_tenant_sleeping",
 	[GD_RUNS_CLAIMED] = "runs_claimed",
-	[GD_RUNS_LIST] = "runs_list",
-	[GD_RUNS_TENANT_LIST] = "runs_tenant_list",
 	[GD_RUNS_FINISHED] = "runs_finished",
+	[GD_LISTINGS_ALL] = "run_listings_all",
+	[GD_LISTINGS_TENANT] = "run_listings_tenant",
 	[GD_RUN_TENANTS_PKEY] = "run_tenants_pkey",
 };
 
@@ -276,6 +282,14 @@ static const ColumnShape column_shapes[GD_NTABLES][GD_MAX_COLUMNS] = {
 		[RUN_UPDATED_AT] = {TIMESTAMPTZOID, true},
 		[RUN_FINISHED_AT] = {TIMESTAMPTZOID},
 	},
+	[GD_RUN_LISTINGS] = {
+		[LISTING_STARTED_AT] = {TIMESTAMPTZOID, true},
+		[LISTING_STATUS] = {TEXTOID, true},
+		[LISTING_RUN_ID] = {TEXTOID, true},
+		[LISTING_SCOPE_KEY] = {TEXTOID, true},
+		[LISTING_GRAPH_ID] = {TEXTOID, true},
+		[LISTING_GRAPH_HASH] = {TEXTOID, true},
+	},
 	[GD_RUN_TENANTS] = {
 		[RUN_TENANT_ROLE] = {TEXTOID, true},
 		[RUN_TENANT_TENANT] = {TEXTOID, true},
@@ -323,13 +337,15 @@ static const IndexShape index_shapes[GD_NINDEXES] = {
 	[GD_HOLDERS_KEY] = {GD_HOLDERS, false, false, 1, {HOLDER_KEY}},
 	[GD_HOLDERS_EXPIRY] = {GD_HOLDERS, false, false, 1, {HOLDER_EXPIRES_AT}},
 	[GD_RUNS_PKEY] = {GD_RUNS, true, false, 1, {RUN_RUN_ID}},
-	[GD_RUNS_READY] = {GD_RUNS, false, true, 4, {RUN_DUE, RUN_SCOPE_KEY, RUN_WAKE_AT, RUN_ID}},
+	[GD_RUNS_READY] = {GD_RUNS, false, true, 3, {RUN_SCOPE_KEY, RUN_WAKE_AT, RUN_ID}},
 	[GD_RUNS_SLEEPING] = {GD_RUNS, false, true, 2, {RUN_WAKE_AT, RUN_ID}},
+	[GD_RUNS_TENANT_SLEEPING] = {GD_RUNS, false, true, 3, {RUN_SCOPE_KEY, RUN_WAKE_AT, RUN_ID}},
 	[GD_RUNS_CLAIMED] = {GD_RUNS, false, true, 2, {RUN_CLAIMED_AT, RUN_ID}},
-	[GD_RUNS_LIST] = {GD_RUNS, false, false, 3, {RUN_STATUS, RUN_STARTED_AT, RUN_RUN_ID}, 2},
-	[GD_RUNS_TENANT_LIST] = {GD_RUNS, false, false, 4,
-	{RUN_SCOPE_KEY, RUN_STATUS, RUN_STARTED_AT, RUN_RUN_ID}, 2},
 	[GD_RUNS_FINISHED] = {GD_RUNS, false, true, 1, {RUN_FINISHED_AT}},
+	[GD_LISTINGS_ALL] = {GD_RUN_LISTINGS, false, false, 3,
+	{LISTING_STATUS, LISTING_STARTED_AT, LISTING_RUN_ID}, 2},
+	[GD_LISTINGS_TENANT] = {GD_RUN_LISTINGS, false, false, 4,
+	{LISTING_SCOPE_KEY, LISTING_STATUS, LISTING_STARTED_AT, LISTING_RUN_ID}, 2},
 	[GD_RUN_TENANTS_PKEY] = {GD_RUN_TENANTS, true, false, 2, {RUN_TENANT_ROLE, RUN_TENANT_TENANT}},
 };
 

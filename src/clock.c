@@ -38,9 +38,17 @@ gd_later(TimestampTz from, const Interval *span)
 												   IntervalPGetDatum(span)));
 }
 
+/*
+ * gd_earlier: from - span, or before all instants where that is too early for
+ * one.  There a month counts as 31 days, which no month is longer than.
+ */
 TimestampTz
 gd_earlier(TimestampTz from, const Interval *span)
 {
+	double		most = ((double) span->month * 31 + span->day) * USECS_PER_DAY + span->time;
+
+	if ((double) from - most < (double) MIN_TIMESTAMP + USECS_PER_DAY)
+		return DT_NOBEGIN;
 	return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
 												   TimestampTzGetDatum(from),
 												   IntervalPGetDatum(span)));

@@ -81,6 +81,18 @@
 	index_beginscan(heap, index, snapshot, nkeys, 0)
 #endif
 
+/* 16 has it know the table; 17 has no snapshot that is too old. */
+#if PG_VERSION_NUM >= 170000
+#define gd_bt_search(index, heap, key, buffer, access) \
+	_bt_search(index, heap, key, buffer, access)
+#elif PG_VERSION_NUM >= 160000
+#define gd_bt_search(index, heap, key, buffer, access) \
+	_bt_search(index, heap, key, buffer, access, NULL)
+#else
+#define gd_bt_search(index, heap, key, buffer, access) \
+	_bt_search(index, key, buffer, access, NULL)
+#endif
+
 /* 18 lets the caller exclude a tuple of its own from the check. */
 #if PG_VERSION_NUM >= 180000
 #define gd_check_index_constraints(rri, slot, estate, tid, arbiters) \

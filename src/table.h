@@ -118,6 +118,7 @@ extern void gd_scan_key_row_less(GdScan *scan, int column, int ncolumns,
 extern void gd_scan_start(GdScan *scan);
 extern void gd_scan_refresh(GdScan *scan);
 extern bool gd_scan_next(GdScan *scan);
+extern bool gd_scan_probe(GdScan *scan, int ncolumns, const Datum *values);
 extern void gd_scan_end(GdScan *scan);
 
 #define gd_scan_text(scan, column, value) \

@@ -4,12 +4,14 @@
  *
  * The direct path runs no triggers.  Where somebody's foreign key or trigger
  * wants to know of deleted runs - events that go with their run - SQL deletes
- * them, with the rights of the table's owner.
+ * them, with the rights of the table's owner; the extension's own trigger,
+ * which the direct path does without, does not count.
  *
  * Locks: the rows that are deleted; what others hold is left to the next pass.
  */
 #include "postgres.h"
 
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
@@ -18,6 +20,7 @@
 #include "utils/timestamp.h"
 
 #include "run_store/collect.h"
+#include "run_store/listing.h"
 #include "run_store/run.h"
 #include "shmem/stats.h"
 
@@ -29,9 +32,11 @@ collect_wants_sql(GdTable *runs)
 {
 	TriggerDesc *triggers = runs->rel->trigdesc;
 
-	return triggers && (triggers->trig_delete_before_row || triggers->trig_delete_after_row ||
-						triggers->trig_delete_before_statement ||
-						triggers->trig_delete_after_statement);
+	for (int i = 0; triggers && i < triggers->numtriggers; i++)
+		if (TRIGGER_FOR_DELETE(triggers->triggers[i].tgtype) &&
+			strcmp(triggers->triggers[i].tgname, GD_LISTING_TRIGGER) != 0)
+			return true;
+	return false;
 }
 
 /*
@@ -79,7 +84,10 @@ gd_runs_collect(TimestampTz finished_before, int max_rows)
 		if (by_sql)
 			collect_by_sql(runs, row);
 		else
+		{
 			gd_row_delete(row);
+			gd_run_listing_remove(row);
+		}
 		collected++;
 	}
 	gd_scan_end(&scan);

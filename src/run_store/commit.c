@@ -8,7 +8,7 @@
  * token together with the sequence; without a claim it is the sequence alone,
  * and the commit takes a claim away and heals poison (DK-143, DK-144).
  *
- * Locks: the run's row.  It is written without a lock before, if nobody has
+ * Locks: the run's row, and its listing's where the status changes.  It is written without a lock before, if nobody has
  * locked or changed it since it was found; else the commit waits for whoever
  * has, and looks again.
  */
@@ -19,6 +19,7 @@
 
 #include "names.h"
 #include "run_store/commit.h"
+#include "run_store/listing.h"
 #include "shmem/stats.h"
 
 #define STALE_HINT "Somebody else has committed or claimed the run: fetch it again, or give it up."
@@ -183,9 +184,9 @@ commit_check_fence(GdRow *row, const GdRunProposal *proposal)
 
 /*
  * commit_check_status: may the run, as it is, become what is proposed
- * (DK-004)?
+ * (DK-004)?  Returns the status that it has.
  */
-static void
+static GdRunStatus
 commit_check_status(GdRow *row, const GdRunProposal *proposal)
 {
 	GdRunStatus from = gd_run_status(row);
@@ -202,6 +203,7 @@ commit_check_status(GdRow *row, const GdRunProposal *proposal)
 				 errmsg("run \"%s\" is waiting: it can become running or cancelled, not %s",
 						gd_run_shown(gd_run_text(row, RUN_RUN_ID)),
 						gd_run_status_name(proposal->status))));
+	return from;
 }
 
 static void
@@ -236,13 +238,20 @@ commit_fill(GdRuns *runs, const GdRunProposal *proposal)
 		gd_row_set(row, RUN_WAKE_AT, TimestampTzGetDatum(proposal->wake_at.at));
 }
 
-static void
+/*
+ * commit_prepare: check the proposal against the run in hand, and fill the run
+ * with it; returns the status that it has so far.
+ */
+static GdRunStatus
 commit_prepare(GdRuns *runs, const GdRunProposal *proposal)
 {
+	GdRunStatus from;
+
 	commit_check_bindings(runs->row, proposal);
 	commit_check_fence(runs->row, proposal);
-	commit_check_status(runs->row, proposal);
+	from = commit_check_status(runs->row, proposal);
 	commit_fill(runs, proposal);
+	return from;
 }
 
 /*
@@ -253,16 +262,20 @@ void
 gd_run_commit_proposal(GdRuns *runs, const GdRunScope *scope, const text *run_id,
 					   const GdRunProposal *proposal)
 {
+	GdRunStatus from;
+
 	if (!gd_run_find(runs, scope, run_id))
 		gd_run_not_found(run_id);
-	commit_prepare(runs, proposal);
+	from = commit_prepare(runs, proposal);
 	if (!gd_run_write(runs->row, runs->now, false))
 	{
 		if (!gd_run_lock(runs, scope, run_id))
 			gd_run_not_found(run_id);
-		commit_prepare(runs, proposal);
+		from = commit_prepare(runs, proposal);
 		(void) gd_run_write(runs->row, runs->now, true);
 	}
+	if (proposal->status != from)
+		gd_run_listing_move(runs->row, from);
 	gd_run_awake(runs->row, runs->now);
 	gd_stats_count_run((GdRunCounter) (GD_RUNS_COMMIT_RETAIN + proposal->schedule), 1);
 	gd_stats_count_run(GD_RUNS_UNCLAIMED, proposal->token == NULL);

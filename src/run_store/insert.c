@@ -15,6 +15,7 @@
 
 #include "clock.h"
 #include "names.h"
+#include "run_store/listing.h"
 #include "run_store/run.h"
 #include "shmem/stats.h"
 
@@ -128,6 +129,7 @@ gd_run_insert(PG_FUNCTION_ARGS)
 				 errhint("Names of runs are unique across all tenants.")));
 	insert_fill(runs.row, gd_table_next_id(runs.table), &run, runs.now);
 	gd_row_insert(runs.row);
+	gd_run_listing_add(runs.row);
 	gd_run_awake(runs.row, runs.now);
 	gd_stats_count_run(GD_RUNS_INSERTED, 1);
 	result = gd_run_return(fcinfo, runs.row);

@@ -3,10 +3,12 @@
  *		run_list: a page of runs, the youngest first, without their documents.
  *
  * The order is started_at, then run_id, both descending (DK-041).  The indexes
- * lead with the status, so a page is merged from one range a status that is
- * asked for, and of each tenant where the user is confined to some; each range
- * is entered behind the cursor, whatever its depth.  The document's column is
- * not touched, so a list never reads what is stored out of line.
+ * of the listings (listing.c) lead with the status, so a page is merged from
+ * one range a status that is asked for, and of each tenant where the user is
+ * confined to some; each range is entered behind the cursor, whatever its
+ * depth.  The runs of the page are then looked up, all under one snapshot.
+ * The document's column is not touched, so a list never reads what is stored
+ * out of line.
  *
  * Locks: none.
  */
@@ -54,7 +56,9 @@ typedef struct ListRange
 typedef struct ListMerge
 {
 	const ListQuery *query;
+	GdTable    *listings;
 	GdTable    *runs;
+	GdScan		by_run_id;
 	Snapshot	snapshot;
 	ListRange  *ranges;
 	int			nranges;
@@ -130,8 +134,8 @@ range_next(ListMerge *list, ListRange *range)
 	range->left = gd_scan_next(&range->scan);
 	if (!range->left)
 		return;
-	range->started_at = DatumGetTimestampTz(gd_slot_datum(list->runs, range->scan.slot, RUN_STARTED_AT));
-	range->run_id = DatumGetTextPP(gd_slot_datum(list->runs, range->scan.slot, RUN_RUN_ID));
+	range->started_at = DatumGetTimestampTz(gd_slot_datum(list->listings, range->scan.slot, LISTING_STARTED_AT));
+	range->run_id = DatumGetTextPP(gd_slot_datum(list->listings, range->scan.slot, LISTING_RUN_ID));
 }
 
 /*
@@ -144,7 +148,7 @@ list_add_range(ListMerge *list, GdRunStatus status, const text *key)
 	ListRange  *range = &list->ranges[list->nranges++];
 	int			column = 1;
 
-	gd_scan_begin_snapshot(&range->scan, list->runs, key ? GD_RUNS_TENANT_LIST : GD_RUNS_LIST,
+	gd_scan_begin_snapshot(&range->scan, list->listings, key ? GD_LISTINGS_TENANT : GD_LISTINGS_ALL,
 						   list->snapshot);
 	if (key)
 		gd_scan_text(&range->scan, column++, key);
@@ -173,7 +177,7 @@ list_begin(ListMerge *list, const ListQuery *query)
 
 	if (query->scope.system && tenants->confined)
 		for (int i = 0; i < nkeys; i++)
-			keys[i] = (text *) pg_detoast_datum_copy((struct varlena *) tenants->keys[i]);
+			keys[i] = tenants->keys[i];
 	else if (!query->scope.system)
 		keys[0] = query->scope.key;
 	if (keys[0] && !gd_run_tenant_visible(keys[0]))
@@ -181,7 +185,9 @@ list_begin(ListMerge *list, const ListQuery *query)
 
 	list->query = query;
 	list->runs = gd_table_open_read(GD_RUNS);
+	list->listings = gd_table_open_read(GD_RUN_LISTINGS);
 	list->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	gd_scan_begin_snapshot(&list->by_run_id, list->runs, GD_RUNS_PKEY, list->snapshot);
 	list->ranges = palloc0(sizeof(ListRange) * Max(nkeys * GD_RUN_NSTATUSES, 1));
 	list->nranges = 0;
 	for (int i = 0; i < nkeys; i++)
@@ -195,7 +201,9 @@ list_end(ListMerge *list)
 {
 	for (int i = 0; i < list->nranges; i++)
 		gd_scan_end(&list->ranges[i].scan);
+	gd_scan_end(&list->by_run_id);
 	UnregisterSnapshot(list->snapshot);
+	gd_table_close(list->listings);
 	gd_table_close(list->runs);
 }
 
@@ -226,9 +234,20 @@ list_wants(const ListMerge *list, TupleTableSlot *slot)
 	const ListQuery *query = list->query;
 
 	return (query->graph_id == NULL ||
-			gd_text_equal(query->graph_id, DatumGetTextPP(gd_slot_datum(list->runs, slot, RUN_GRAPH_ID)))) &&
+			gd_text_equal(query->graph_id, DatumGetTextPP(gd_slot_datum(list->listings, slot, LISTING_GRAPH_ID)))) &&
 		(query->graph_hash == NULL ||
-		 gd_text_equal(query->graph_hash, DatumGetTextPP(gd_slot_datum(list->runs, slot, RUN_GRAPH_HASH))));
+		 gd_text_equal(query->graph_hash, DatumGetTextPP(gd_slot_datum(list->listings, slot, LISTING_GRAPH_HASH))));
+}
+
+/*
+ * list_look_up: the run that a listing is about, in the scan's slot.
+ */
+static bool
+list_look_up(ListMerge *list, const text *run_id)
+{
+	gd_scan_text(&list->by_run_id, 1, run_id);
+	gd_scan_start(&list->by_run_id);
+	return gd_scan_next(&list->by_run_id);
 }
 
 /*
@@ -272,7 +291,7 @@ gd_run_list(PG_FUNCTION_ARGS)
 	list_begin(&list, &query);
 	while (!has_more && (range = list_first(&list)) != NULL)
 	{
-		if (list_wants(&list, range->scan.slot))
+		if (list_wants(&list, range->scan.slot) && list_look_up(&list, range->run_id))
 		{
 			has_more = n == query.max_rows;
 			for (int c = 0; !has_more && c < LIST_NCOLUMNS - 1; c++)
@@ -280,7 +299,7 @@ gd_run_list(PG_FUNCTION_ARGS)
 				Datum		value;
 				bool		text_column = columns[c] <= RUN_STATUS;
 
-				value = gd_slot_value(list.runs, range->scan.slot, columns[c],
+				value = gd_slot_value(list.runs, list.by_run_id.slot, columns[c],
 									  &nulls[n * LIST_NCOLUMNS + c]);
 				if (text_column && !nulls[n * LIST_NCOLUMNS + c])
 					value = PointerGetDatum(DatumGetTextPCopy(value));

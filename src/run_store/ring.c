@@ -9,9 +9,12 @@
  * are.  When the circle is closed, each tenant that may have more is entered
  * again behind its last run, by turns.
  *
- * Runs whose time has come since they were written are in another part of the
- * index, where a tenant whose runs all sleep costs nothing.  Each call first
- * moves some of them over, the oldest first, always more than it claims.
+ * Runs whose time has come since they were written are in another index, so a
+ * tenant whose runs all sleep costs nothing.  Each call first moves some of
+ * them over, the oldest first, always more than it claims.
+ *
+ * To enter the index for one run is gd_scan_probe's; where that cannot tell, a
+ * scan goes on from there, and serves the steps that follow.
  *
  * A user who is confined to some tenants has those for a circle.
  *
@@ -49,10 +52,9 @@ ring_wake_at(GdTable *runs, TupleTableSlot *slot)
  * ring_seek: stand before the runs whose tenant compares so with a key.
  */
 static void
-ring_seek(GdScan *scan, bool due, StrategyNumber strategy, RegProcedure proc, const text *key)
+ring_seek(GdScan *scan, StrategyNumber strategy, RegProcedure proc, const text *key)
 {
-	gd_scan_key(scan, 1, BTEqualStrategyNumber, F_BOOLEQ, BoolGetDatum(due));
-	gd_scan_key(scan, 2, strategy, proc, PointerGetDatum(key));
+	gd_scan_key(scan, 1, strategy, proc, PointerGetDatum(key));
 	gd_scan_start(scan);
 }
 
@@ -82,10 +84,10 @@ ring_wake_sleepers(GdRunRing *ring, GdRow *row, int max_rows)
 
 	if (ring->tenants->confined)
 	{
-		gd_scan_begin(&scan, ring->runs, GD_RUNS_READY);
+		gd_scan_begin(&scan, ring->runs, GD_RUNS_TENANT_SLEEPING);
 		for (int i = 0; i < ring->tenants->n && left > 0; i++)
 		{
-			ring_seek(&scan, false, BTEqualStrategyNumber, F_TEXTEQ, ring->tenants->keys[i]);
+			ring_seek(&scan, BTEqualStrategyNumber, F_TEXTEQ, ring->tenants->keys[i]);
 			left = ring_wake(&scan, row, ring->now, left);
 		}
 	}
@@ -129,6 +131,46 @@ gd_run_ring_end(GdRunRing *ring)
 }
 
 /*
+ * ring_enter_behind: stand at the first due run behind a place, which is a
+ * tenant, or one with a run's instant and id too.  A place's tenant must last.
+ */
+static bool
+ring_enter_behind(GdRunRing *ring, int ncolumns, Datum *place)
+{
+	static const RegProcedure compare[] = {F_BTTEXTCMP, F_TIMESTAMPTZ_CMP, F_BTINT8CMP};
+
+	ring->probed = gd_scan_probe(&ring->scan, ncolumns, place);
+	if (ring->probed)
+		return true;
+	if (ncolumns == 1)
+	{
+		ring_seek(&ring->scan, BTGreaterStrategyNumber, F_TEXT_GT, DatumGetTextPP(place[0]));
+		return gd_scan_next(&ring->scan);
+	}
+	place[2] = Int64GetDatum(DatumGetInt64(place[2]) + 1);
+	gd_scan_key_row(&ring->scan, 1, lengthof(compare), compare, place);
+	gd_scan_start(&ring->scan);
+	return gd_scan_next(&ring->scan);
+}
+
+/*
+ * ring_step: step on from the run that the walk stands at.  It is of the
+ * tenant at hand.
+ */
+static bool
+ring_step(GdRunRing *ring, const text *key)
+{
+	Datum		place[3];
+
+	if (!ring->probed)
+		return gd_scan_next(&ring->scan);
+	place[0] = PointerGetDatum(key);
+	place[1] = TimestampTzGetDatum(ring_wake_at(ring->runs, ring->scan.slot));
+	place[2] = gd_slot_datum(ring->runs, ring->scan.slot, RUN_ID);
+	return ring_enter_behind(ring, lengthof(place), place);
+}
+
+/*
  * ring_enter_tenant: stand at the first due run of the tenant behind the one
  * that the walk is at, of all or of those that the user is confined to.
  */
@@ -139,17 +181,20 @@ ring_enter_tenant(GdRunRing *ring)
 
 	if (!tenants->confined)
 	{
+		Datum		place = PointerGetDatum(ring->at);
+
 		if (ring->at)
-			ring_seek(&ring->scan, true, BTGreaterStrategyNumber, F_TEXT_GT, ring->at);
-		else
-			ring_seek(&ring->scan, true, BTGreaterEqualStrategyNumber, F_TEXT_GE, cstring_to_text(""));
+			return ring_enter_behind(ring, 1, &place);
+		ring->probed = false;
+		ring_seek(&ring->scan, BTGreaterEqualStrategyNumber, F_TEXT_GE, cstring_to_text(""));
 		return gd_scan_next(&ring->scan);
 	}
+	ring->probed = false;
 	for (int i = 0; i < tenants->n; i++)
 	{
 		if (ring->at && gd_run_text_compare(tenants->keys[i], ring->at) <= 0)
 			continue;
-		ring_seek(&ring->scan, true, BTEqualStrategyNumber, F_TEXTEQ, tenants->keys[i]);
+		ring_seek(&ring->scan, BTEqualStrategyNumber, F_TEXTEQ, tenants->keys[i]);
 		if (gd_scan_next(&ring->scan))
 			return true;
 	}
@@ -215,7 +260,7 @@ ring_note(GdRunRing *ring, GdRow *row)
 static bool
 ring_discover(GdRunRing *ring, GdRow *row, GdHold *hold)
 {
-	bool		any = ring->served ? ring_enter_next(ring) : gd_scan_next(&ring->scan);
+	bool		any = ring->served ? ring_enter_next(ring) : ring_step(ring, ring->at);
 
 	ring->served = false;
 	for (;;)
@@ -237,7 +282,7 @@ ring_discover(GdRunRing *ring, GdRow *row, GdHold *hold)
 			return true;
 		}
 		else
-			any = gd_scan_next(&ring->scan);
+			any = ring_step(ring, ring->at);
 	}
 }
 
@@ -248,17 +293,13 @@ ring_discover(GdRunRing *ring, GdRow *row, GdHold *hold)
 static bool
 ring_enter_turn(GdRunRing *ring)
 {
-	static const RegProcedure compare[] = {F_BTTEXTCMP, F_TIMESTAMPTZ_CMP, F_BTINT8CMP};
 	GdRunTurn  *turn = &ring->turns[ring->turn];
-	Datum		values[lengthof(compare)];
+	Datum		place[3];
 
-	values[0] = PointerGetDatum(turn->key);
-	values[1] = TimestampTzGetDatum(turn->wake_at);
-	values[2] = Int64GetDatum(turn->id + 1);
-	gd_scan_key(&ring->scan, 1, BTEqualStrategyNumber, F_BOOLEQ, BoolGetDatum(true));
-	gd_scan_key_row(&ring->scan, 2, lengthof(compare), compare, values);
-	gd_scan_start(&ring->scan);
-	return gd_scan_next(&ring->scan);
+	place[0] = PointerGetDatum(turn->key);
+	place[1] = TimestampTzGetDatum(turn->wake_at);
+	place[2] = Int64GetDatum(turn->id);
+	return ring_enter_behind(ring, lengthof(place), place);
 }
 
 /*
@@ -281,9 +322,9 @@ ring_round(GdRunRing *ring, GdRow *row, GdHold *hold)
 
 		ring->turn %= ring->nturns;
 		turn = &ring->turns[ring->turn];
-		any = ring->standing ? gd_scan_next(&ring->scan) : ring_enter_turn(ring);
+		any = ring->standing ? ring_step(ring, turn->key) : ring_enter_turn(ring);
 		ring->standing = true;
-		for (; any; any = gd_scan_next(&ring->scan))
+		for (; any; any = ring_step(ring, turn->key))
 		{
 			if (!gd_text_equal(ring_key(ring), turn->key) ||
 				ring_wake_at(ring->runs, ring->scan.slot) > ring->now)

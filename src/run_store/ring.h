@@ -33,6 +33,7 @@ typedef struct GdRunRing
 	TimestampTz now;
 	const GdRunTenants *tenants;
 	GdScan		scan;			/* of the due runs */
+	bool		probed;			/* its row was found without a start */
 	GdRunRingPhase phase;
 	text	   *start;			/* the last call's tenant, or NULL */
 	text	   *at;				/* the tenant that the walk is at, or NULL */

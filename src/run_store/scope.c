@@ -131,24 +131,31 @@ tenants_read(void)
 }
 
 /*
- * gd_run_tenants: the tenants that the current user is confined to.  The
+ * tenants_get: the tenants that the current user is confined to.  The
  * answer holds until the next call.
+ *
+ * What is read may change while it is read, and is then read again.  Where
+ * something changes all the time - with debug_discard_caches it always does -
+ * the second answer serves this call, as one would that came a moment before
+ * the change, and the next call reads anew.
  */
-const GdRunTenants *
-gd_run_tenants(void)
+static const GdRunTenants *
+tenants_get(void)
 {
 	uint64		generation = gd_catalog()->generation;
 
-	while (!tenants_valid || tenants_user != GetUserId() || tenants_generation != generation)
+	for (int tries = 0; tries < 2; tries++)
 	{
+		if (tenants_valid && tenants_user == GetUserId() && tenants_generation == generation)
+			break;
 		if (tenants_context == NULL)
 			tenants_context = AllocSetContextCreate(TopMemoryContext, "gen_durable tenants",
 													ALLOCSET_SMALL_SIZES);
 		MemoryContextReset(tenants_context);
 
 		/*
-		 * What is read may change while it is read: the flag is set before.
-		 * Should the reading fail, the user will not match.
+		 * The flag is set before, so that a change takes it away.  Should the
+		 * reading fail, the user will not match.
 		 */
 		tenants_user = InvalidOid;
 		tenants_valid = true;
@@ -161,12 +168,28 @@ gd_run_tenants(void)
 }
 
 /*
+ * gd_run_tenants: a copy that holds whatever changes.
+ */
+GdRunTenants *
+gd_run_tenants(void)
+{
+	const GdRunTenants *mine = tenants_get();
+	GdRunTenants *copy = palloc(sizeof(GdRunTenants));
+
+	*copy = *mine;
+	copy->keys = palloc(sizeof(text *) * Max(mine->n, 1));
+	for (int i = 0; i < mine->n; i++)
+		copy->keys[i] = (text *) pg_detoast_datum_copy((struct varlena *) mine->keys[i]);
+	return copy;
+}
+
+/*
  * gd_run_tenant_visible: may the current user see the runs with this key?
  */
 bool
 gd_run_tenant_visible(const text *key)
 {
-	const GdRunTenants *mine = gd_run_tenants();
+	const GdRunTenants *mine = tenants_get();
 
 	return !mine->confined ||
 		bsearch(&key, mine->keys, mine->n, sizeof(text *), tenants_compare) != NULL;
@@ -256,7 +279,7 @@ Datum
 gd_run_visible(PG_FUNCTION_ARGS)
 {
 	if (PG_ARGISNULL(0))
-		PG_RETURN_BOOL(!gd_run_tenants()->confined);
+		PG_RETURN_BOOL(!tenants_get()->confined);
 	PG_RETURN_BOOL(gd_run_tenant_visible(PG_GETARG_TEXT_PP(0)));
 }
 
@@ -266,7 +289,7 @@ gd_run_visible(PG_FUNCTION_ARGS)
 Datum
 gd_run_all_tenants(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(!gd_run_tenants()->confined);
+	PG_RETURN_BOOL(!tenants_get()->confined);
 }
 
 /*

@@ -29,7 +29,7 @@ extern void gd_run_scope_read(FunctionCallInfo fcinfo, int argno, GdRunScope *sc
 extern void gd_run_scope_owner(FunctionCallInfo fcinfo, int argno, GdRunScope *scope);
 extern bool gd_run_scope_sees(const GdRunScope *scope, const text *key);
 extern text *gd_run_scope_of(const text *key);
-extern const GdRunTenants *gd_run_tenants(void);
+extern GdRunTenants *gd_run_tenants(void);
 extern bool gd_run_tenant_visible(const text *key);
 
 /* By bytes, as the collation "C" has it. */

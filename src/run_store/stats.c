@@ -102,14 +102,13 @@ heads_step(Heads *heads, GdScan *scan)
  * heads_tenant: the first run of a tenant, and the first that is not due yet.
  */
 static void
-heads_tenant(Heads *heads, GdScan *scan, bool due, const text *key)
+heads_tenant(Heads *heads, GdScan *scan, const text *key)
 {
 	for (bool later = false;; later = true)
 	{
-		gd_scan_key(scan, 1, BTEqualStrategyNumber, F_BOOLEQ, BoolGetDatum(due));
-		gd_scan_text(scan, 2, key);
+		gd_scan_text(scan, 1, key);
 		if (later)
-			gd_scan_key(scan, 3, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
+			gd_scan_key(scan, 2, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT,
 						TimestampTzGetDatum(heads->now));
 		gd_scan_start(scan);
 		if (!heads_step(heads, scan) || later)
@@ -129,14 +128,13 @@ heads_all(Heads *heads, GdTable *runs)
 	gd_scan_begin(&scan, runs, GD_RUNS_READY);
 	for (;;)
 	{
-		gd_scan_key(&scan, 1, BTEqualStrategyNumber, F_BOOLEQ, BoolGetDatum(true));
 		if (key)
-			gd_scan_key(&scan, 2, BTGreaterStrategyNumber, F_TEXT_GT, PointerGetDatum(key));
+			gd_scan_key(&scan, 1, BTGreaterStrategyNumber, F_TEXT_GT, PointerGetDatum(key));
 		gd_scan_start(&scan);
 		if (!gd_scan_next(&scan))
 			break;
 		key = DatumGetTextPCopy(gd_slot_datum(runs, scan.slot, RUN_SCOPE_KEY));
-		heads_tenant(heads, &scan, true, key);
+		heads_tenant(heads, &scan, key);
 	}
 	gd_scan_end(&scan);
 
@@ -154,15 +152,17 @@ heads_all(Heads *heads, GdTable *runs)
 static void
 heads_confined(Heads *heads, GdTable *runs, const GdRunTenants *tenants)
 {
-	GdScan		scan;
+	static const GdIndexId indexes[] = {GD_RUNS_READY, GD_RUNS_TENANT_SLEEPING};
 
-	gd_scan_begin(&scan, runs, GD_RUNS_READY);
-	for (int i = 0; i < tenants->n; i++)
+	for (int x = 0; x < lengthof(indexes); x++)
 	{
-		heads_tenant(heads, &scan, true, tenants->keys[i]);
-		heads_tenant(heads, &scan, false, tenants->keys[i]);
+		GdScan		scan;
+
+		gd_scan_begin(&scan, runs, indexes[x]);
+		for (int i = 0; i < tenants->n; i++)
+			heads_tenant(heads, &scan, tenants->keys[i]);
+		gd_scan_end(&scan);
 	}
-	gd_scan_end(&scan);
 }
 
 static void

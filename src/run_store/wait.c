@@ -77,6 +77,54 @@ wait_look_in(RunWait *wait, GdScan *scan, TimestampTz now)
 }
 
 /*
+ * wait_look_each: likewise in an index that leads with the tenant, for each
+ * that the user is confined to.
+ */
+static bool
+wait_look_each(RunWait *wait, GdTable *runs, GdIndexId index, const GdRunTenants *tenants,
+			   TimestampTz now)
+{
+	bool		found = false;
+	GdScan		scan;
+
+	gd_scan_begin(&scan, runs, index);
+	for (int i = 0; i < tenants->n && !found; i++)
+	{
+		gd_scan_text(&scan, 1, tenants->keys[i]);
+		gd_scan_start(&scan);
+		found = wait_look_in(wait, &scan, now);
+	}
+	gd_scan_end(&scan);
+	return found;
+}
+
+/*
+ * wait_look_all: likewise for a user who sees all runs.
+ */
+static bool
+wait_look_all(RunWait *wait, GdTable *runs, TimestampTz now)
+{
+	bool		found = false;
+	GdScan		scan;
+
+	/* By tenant: one whose time has not come says nothing of the next. */
+	gd_scan_begin(&scan, runs, GD_RUNS_READY);
+	gd_scan_start(&scan);
+	while (!found && gd_scan_next(&scan))
+		found = DatumGetTimestampTz(gd_slot_datum(runs, scan.slot, RUN_WAKE_AT)) <= now &&
+			gd_slot_hold(scan.slot) != GD_HOLD_OTHER;
+	gd_scan_end(&scan);
+	if (found)
+		return true;
+
+	gd_scan_begin(&scan, runs, GD_RUNS_SLEEPING);
+	gd_scan_start(&scan);
+	found = wait_look_in(wait, &scan, now);
+	gd_scan_end(&scan);
+	return found;
+}
+
+/*
  * wait_look: is any run of the user's ready, as a fresh snapshot has it?
  */
 static bool
@@ -84,40 +132,17 @@ wait_look(RunWait *wait)
 {
 	const GdRunTenants *tenants = gd_run_tenants();
 	TimestampTz now = gd_now();
-	bool		found = false;
+	bool		found;
 	GdTable    *runs;
-	GdScan		scan;
 
 	wait->next = DT_NOEND;
 	PushActiveSnapshot(GetLatestSnapshot());
 	runs = gd_table_open_read(GD_RUNS);
-	gd_scan_begin(&scan, runs, GD_RUNS_READY);
-	for (int due = 1; due >= 0; due--)
-	{
-		for (int i = 0; tenants->confined && i < tenants->n && !found; i++)
-		{
-			gd_scan_key(&scan, 1, BTEqualStrategyNumber, F_BOOLEQ, BoolGetDatum(due));
-			gd_scan_text(&scan, 2, tenants->keys[i]);
-			gd_scan_start(&scan);
-			found = wait_look_in(wait, &scan, now);
-		}
-	}
-	if (!tenants->confined)
-	{
-		gd_scan_key(&scan, 1, BTEqualStrategyNumber, F_BOOLEQ, BoolGetDatum(true));
-		gd_scan_start(&scan);
-		while (!found && gd_scan_next(&scan))
-			found = DatumGetTimestampTz(gd_slot_datum(runs, scan.slot, RUN_WAKE_AT)) <= now &&
-				gd_slot_hold(scan.slot) != GD_HOLD_OTHER;
-	}
-	gd_scan_end(&scan);
-	if (!tenants->confined && !found)
-	{
-		gd_scan_begin(&scan, runs, GD_RUNS_SLEEPING);
-		gd_scan_start(&scan);
-		found = wait_look_in(wait, &scan, now);
-		gd_scan_end(&scan);
-	}
+	if (tenants->confined)
+		found = wait_look_each(wait, runs, GD_RUNS_READY, tenants, now) ||
+			wait_look_each(wait, runs, GD_RUNS_TENANT_SLEEPING, tenants, now);
+	else
+		found = wait_look_all(wait, runs, now);
 	gd_table_close(runs);
 	PopActiveSnapshot();
 	return found;

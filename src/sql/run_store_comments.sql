@@ -25,17 +25,26 @@ COMMENT ON COLUMN gen_durable.runs.started_at IS 'When the run started, as the c
 COMMENT ON COLUMN gen_durable.runs.updated_at IS 'When its last checkpoint was made; no claim changes it (DK-008).';
 COMMENT ON COLUMN gen_durable.runs.finished_at IS 'When it ended; retention counts from here (D-10).';
 
+COMMENT ON TABLE gen_durable.run_listings IS 'A row for each run: what lists are ordered and filtered by, apart from what every claim and commit rewrites.';
+COMMENT ON COLUMN gen_durable.run_listings.started_at IS 'The run''s.';
+COMMENT ON COLUMN gen_durable.run_listings.status IS 'The run''s.';
+COMMENT ON COLUMN gen_durable.run_listings.run_id IS 'The run.';
+COMMENT ON COLUMN gen_durable.run_listings.scope_key IS 'The run''s.';
+COMMENT ON COLUMN gen_durable.run_listings.graph_id IS 'The run''s.';
+COMMENT ON COLUMN gen_durable.run_listings.graph_hash IS 'The run''s.';
+
 COMMENT ON TABLE gen_durable.run_tenants IS 'Roles that grant_tenant has confined to the runs of tenants.';
 COMMENT ON COLUMN gen_durable.run_tenants.role IS 'Name of the role; its members are confined too.';
 COMMENT ON COLUMN gen_durable.run_tenants.tenant IS 'A tenant whose runs it sees.';
 
 COMMENT ON INDEX gen_durable.runs_ready IS 'Runs to be claimed: from tenant to tenant, and of each the oldest first (D-21).';
 COMMENT ON INDEX gen_durable.runs_sleeping IS 'Runs whose time has not come, by time.';
+COMMENT ON INDEX gen_durable.runs_tenant_sleeping IS 'The same of each tenant, for claims of roles that are confined to some.';
 COMMENT ON INDEX gen_durable.runs_claimed IS 'Claims by age: the expired ones (DK-052, DK-055).';
 COMMENT ON INDEX gen_durable.runs_poisoned IS 'Poisoned runs.';
 COMMENT ON INDEX gen_durable.runs_finished IS 'Runs that gc deletes.';
-COMMENT ON INDEX gen_durable.runs_list IS 'Lists over all tenants (DK-041).';
-COMMENT ON INDEX gen_durable.runs_tenant_list IS 'Lists of one tenant (DK-041).';
+COMMENT ON INDEX gen_durable.run_listings_all IS 'Lists over all tenants (DK-041).';
+COMMENT ON INDEX gen_durable.run_listings_tenant IS 'Lists of one tenant (DK-041), and the row of one run.';
 COMMENT ON CONSTRAINT runs_pkey ON gen_durable.runs IS 'One name space for all tenants (DK-020); finds a run.';
 COMMENT ON CONSTRAINT runs_id_check ON gen_durable.runs IS 'Ids that fit into a token.';
 COMMENT ON CONSTRAINT runs_status_check ON gen_durable.runs IS 'The five statuses (DK-002).';

@@ -22,6 +22,9 @@ COMMENT ON TRIGGER run_tenants_changed ON gen_durable.run_tenants IS 'Sessions k
 ALTER TABLE gen_durable.runs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY runs_tenant ON gen_durable.runs FOR SELECT USING (gen_durable.run_visible(tenant_id));
 COMMENT ON POLICY runs_tenant ON gen_durable.runs IS 'A role that is confined to tenants sees their runs only.';
+ALTER TABLE gen_durable.run_listings ENABLE ROW LEVEL SECURITY;
+CREATE POLICY run_listings_tenant ON gen_durable.run_listings FOR SELECT USING (gen_durable.run_visible(nullif(scope_key, '')));
+COMMENT ON POLICY run_listings_tenant ON gen_durable.run_listings IS 'As that of the runs.';
 ALTER TABLE gen_durable.run_tenants ENABLE ROW LEVEL SECURITY;
 CREATE POLICY run_tenants_role ON gen_durable.run_tenants FOR SELECT USING (gen_durable.run_visible(tenant));
 COMMENT ON POLICY run_tenants_role ON gen_durable.run_tenants IS 'A role that is confined to tenants learns of no others.';

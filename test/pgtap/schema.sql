@@ -10,7 +10,7 @@ CREATE EXTENSION IF NOT EXISTS gen_durable;
 SELECT no_plan();
 
 SELECT has_schema('gen_durable');
-SELECT tables_are('gen_durable', ARRAY['instances', 'signals', 'fsms', 'queues', 'bucket_configs', 'buckets', 'slot_credits', 'slot_holders', 'runs', 'run_tenants']);
+SELECT tables_are('gen_durable', ARRAY['instances', 'signals', 'fsms', 'queues', 'bucket_configs', 'buckets', 'slot_credits', 'slot_holders', 'runs', 'run_listings', 'run_tenants']);
 SELECT views_are('gen_durable', ARRAY['blocked_instances', 'stats', 'run_stats', 'unkeyed_instances', 'limits', 'limit_keys', 'workers']);
 SELECT enums_are('gen_durable', ARRAY['durable_status']);
 SELECT enum_has_labels('gen_durable', 'durable_status',
@@ -147,6 +147,13 @@ SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.runs')$$, $$VALUES
   ('latest_checkpoint_type', 'text', false, '''run_initialized''::text'),
   ('poison_reason', 'text', true, NULL),
   ('state', 'bytea', false, NULL)$$, 'runs has its columns (DK-005)');
+SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.run_listings')$$, $$VALUES
+  ('started_at', 'timestamp with time zone', false, NULL),
+  ('status', 'text', false, NULL),
+  ('run_id', 'text', false, NULL),
+  ('scope_key', 'text', false, NULL),
+  ('graph_id', 'text', false, NULL),
+  ('graph_hash', 'text', false, NULL)$$, 'run_listings has its columns (DK-041)');
 SELECT set_eq($$SELECT * FROM pg_temp.columns_of('gen_durable.run_tenants')$$, $$VALUES
   ('role', 'text', false, NULL),
   ('tenant', 'text', false, NULL)$$, 'run_tenants has its columns');
@@ -196,13 +203,14 @@ SELECT set_eq($$SELECT regexp_replace(pg_get_indexdef(x.indexrelid), '^CREATE (.
   ('queues_pkey: UNIQUE queues (name)'),
   ('bucket_configs_pkey: UNIQUE bucket_configs (kind, name)'),
   ('runs_pkey: UNIQUE runs (run_id)'),
-  ('runs_ready: runs (due, scope_key, wake_at, id) WITH (deduplicate_items=off) WHERE (wake_at IS NOT NULL)'),
+  ('runs_ready: runs (scope_key, wake_at, id) WITH (deduplicate_items=off) WHERE ((wake_at IS NOT NULL) AND due)'),
   ('runs_sleeping: runs (wake_at, id) WITH (deduplicate_items=off) WHERE ((wake_at IS NOT NULL) AND (NOT due))'),
+  ('runs_tenant_sleeping: runs (scope_key, wake_at, id) WITH (deduplicate_items=off) WHERE ((wake_at IS NOT NULL) AND (NOT due))'),
   ('runs_claimed: runs (claimed_at, id) WITH (deduplicate_items=off) WHERE (claimed_at IS NOT NULL)'),
   ('runs_poisoned: runs (poisoned_at) WHERE (poisoned_at IS NOT NULL)'),
   ('runs_finished: runs (finished_at) WHERE (finished_at IS NOT NULL)'),
-  ('runs_list: runs (status, started_at DESC, run_id DESC) WITH (deduplicate_items=off)'),
-  ('runs_tenant_list: runs (scope_key, status, started_at DESC, run_id DESC) WITH (deduplicate_items=off)'),
+  ('run_listings_all: run_listings (status, started_at DESC, run_id DESC) WITH (deduplicate_items=off)'),
+  ('run_listings_tenant: run_listings (scope_key, status, started_at DESC, run_id DESC) WITH (deduplicate_items=off)'),
   ('run_tenants_pkey: UNIQUE run_tenants (role, tenant)'),
   ('buckets_pkey: UNIQUE buckets (kind, key, shard)'),
   ('slot_credits_key: slot_credits (key, shard)'),
@@ -257,9 +265,9 @@ SELECT ok((SELECT count(*) > 0 FROM gen_durable.signals), 'and no others');
 TRUNCATE gen_durable.instances;
 SELECT is_empty('SELECT id FROM gen_durable.signals', 'TRUNCATE takes all of them');
 
--- Tables and sequences are dumped with the database.
+-- Tables and sequences are dumped with the database; but not the listing, which a trigger makes anew from the runs.
 SELECT set_eq($$SELECT c.relname::text FROM pg_extension e, unnest(e.extconfig) k JOIN pg_class c ON c.oid = k WHERE e.extname = 'gen_durable'$$,
-  $$SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'gen_durable'::regnamespace AND c.relkind IN ('r', 'S')$$,
+  $$SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = 'gen_durable'::regnamespace AND c.relkind IN ('r', 'S') AND c.relname <> 'run_listings'$$,
   'every table and sequence is registered for pg_dump');
 -- No column's type would stop pg_upgrade.
 SELECT is_empty($$SELECT a.attrelid::regclass, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_type t ON t.oid = a.atttypid
