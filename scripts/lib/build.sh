@@ -9,6 +9,7 @@ copy_tree() {
 }
 
 # build_extension: sets SETTINGS, the lines of postgresql.conf by which a server finds the extension in $WORK/inst.
+# BUILD_OPTIONS are further ones for the compiler.
 # Where the server cannot look into another folder (a build of one's own before version 18), it goes into its own.
 build_extension() {
   local destdir=$WORK/inst sharedir libdir
@@ -32,7 +33,7 @@ build_extension() {
     SETTINGS+=$'\n'"dynamic_library_path = '$GD_DYNAMIC_LIBRARY_PATH'"
   fi
 
-  as_server make -s -j "$(nproc)" -C "$WORK/src" "PG_CONFIG=$PG_CONFIG" COPT=-Werror with_llvm=no >"$WORK/build.log" 2>&1 || build_failed
+  as_server make -s -j "$(nproc)" -C "$WORK/src" "PG_CONFIG=$PG_CONFIG" COPT="-Werror ${BUILD_OPTIONS:-}" with_llvm=no >"$WORK/build.log" 2>&1 || build_failed
   if [ -n "$destdir" ]; then
     as_server make -s -C "$WORK/src" "PG_CONFIG=$PG_CONFIG" with_llvm=no install "DESTDIR=$destdir" >>"$WORK/build.log" 2>&1 || build_failed
   else
