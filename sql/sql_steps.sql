@@ -144,6 +144,15 @@ SELECT count(*) FROM h.log;
 SELECT step, status, attempt, split_part(regexp_replace(last_error, '[0-9a-f]{8}-[0-9a-f-]{27}', 'uuid'), E'\n', 1), split_part(last_error, E'\n', 2) FROM instances ORDER BY id;
 SELECT last_error FROM instances WHERE step = 'raise';
 
+-- Every class of errors is the step's, those of the engine and of a cancelled query among them.
+CALL fresh();
+CREATE FUNCTION h.raise(ctx gen_durable.job) RETURNS jsonb LANGUAGE plpgsql AS $$ BEGIN RAISE 'raised' USING ERRCODE = ctx.step; END $$;
+SELECT 'ok' FROM register_fsm('raise', 'h.raise(gen_durable.job)', max_attempts => 1);
+SELECT count(*) FROM unnest('{01,02,03,08,09,0A,0B,0F,0L,0P,0Z,20,21,22,23,24,25,26,27,28,2B,2D,2F,34,38,39,3B,3D,3F,40,42,44,53,54,55,57,58,72,F0,HV,P0,XX}'::text[]) c, insert('raise', step => c || '000');
+SELECT count(*) FROM unnest('{57014,57P01,57P02,57P03,40001,40P01,25P02,25006,54001,P0004,XX001,XX002,GD001,GD002,GD003,GD004,GD005,GD006,GD007}'::text[]) c, insert('raise', step => c);
+SELECT steps, stop FROM drain();
+SELECT step, status, last_error FROM instances WHERE status <> 'failed' OR NOT last_error ^@ (E'raised\nSQLSTATE: ' || step) ORDER BY id;
+
 -- What a step may do: talk to the engine, others and itself; large states; locks; it is one transaction with its outcome.
 CALL fresh();
 CREATE FUNCTION h.good(ctx gen_durable.job) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -196,6 +205,19 @@ SELECT * FROM drain();
 -- An outcome of on_error consumes nothing.
 SELECT step, status, attempt, state, result FROM instances ORDER BY id;
 SELECT step, regexp_replace(last_error, 'CONTEXT: [^\n]*(\nSQL[^\n]*)?', 'CONTEXT: ...', 'g') FROM instances WHERE status = 'failed' ORDER BY id;
+
+-- It cannot end its step itself either, nor cancel its caller's drain.
+CALL fresh();
+CREATE FUNCTION h.ends(ctx gen_durable.job, error jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+  IF ctx.step = 'ends' THEN PERFORM gen_durable.complete(ctx.token, gen_durable.done()); END IF;
+  IF ctx.step = 'cancels' THEN RAISE query_canceled; END IF;
+  RETURN gen_durable.done(error - 'context');
+END $$;
+SELECT 'ok' FROM register_fsm('e', 'h.raise(gen_durable.job)', on_error => 'h.ends(gen_durable.job,jsonb)');
+SELECT count(*) FROM unnest('{ends,cancels,57014}'::text[]) s, insert('e', step => s);
+SELECT steps, done, stop FROM drain();
+SELECT step, status, result, regexp_replace(substring(last_error FROM 'on_error: [^\n]*'), '[0-9a-f]{8}-[0-9a-f-]{27}', 'uuid') FROM instances ORDER BY id;
 
 -- Dropped, renamed, replaced, or of another shape: the row says so, and goes on when it is back.
 CALL fresh();
@@ -263,13 +285,18 @@ BEGIN
   RETURN gen_durable.done(jsonb_build_object('got', got));
 END $$;
 CREATE FUNCTION a.definer() RETURNS text LANGUAGE sql SECURITY DEFINER AS $$ SELECT it FROM b.secret $$;
+CREATE FUNCTION a.late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'ran as %', current_user; END $$;
+CREATE TABLE a.deferred (x int);
+CREATE CONSTRAINT TRIGGER late AFTER INSERT ON a.deferred DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION a.late();
 RESET check_function_bodies;
 SELECT 'ok' FROM register_fsm('tries', 'a.tries(gen_durable.job)', queue => 'a', max_attempts => 1);
 RESET ROLE;
 SELECT count(*) FROM unnest(ARRAY['SELECT current_user', 'SELECT session_user::text = current_user', 'SELECT it FROM b.secret', 'SET ROLE regress_gd_b', 'SET SESSION AUTHORIZATION regress_gd_b',
   'RESET ROLE', 'RESET SESSION AUTHORIZATION', 'SELECT set_config(''role'', ''regress_gd_b'', false)', 'SELECT a.definer()', 'ALTER ROLE regress_gd_b SET work_mem = ''1MB''', 'CREATE TEMP TABLE mine (x int)',
-  'DECLARE c CURSOR WITH HOLD FOR SELECT 1', 'LISTEN x', 'SELECT count(*) FROM gen_durable.instances', 'SELECT current_setting(''is_superuser'')']) q, insert('tries', jsonb_build_object('q', q));
+  'DECLARE c CURSOR WITH HOLD FOR SELECT 1', 'LISTEN x', 'PREPARE p AS SELECT 1', 'DEALLOCATE ALL', 'INSERT INTO a.deferred VALUES (1)', 'DO $x$ BEGIN SET LOCAL ROLE regress_gd_b; END $x$',
+  'SELECT it FROM callers', 'SELECT it FROM pg_temp.callers', 'DROP TABLE callers', 'SELECT count(*) FROM gen_durable.instances', 'SELECT current_setting(''is_superuser'')']) q, insert('tries', jsonb_build_object('q', q));
 -- A superuser drains, and A's steps are A's.
+CREATE TEMP TABLE callers AS SELECT 'the caller''s' AS it;
 SELECT steps FROM drain();
 -- From 16 on PostgreSQL says more of a role that may not be altered.
 SELECT state->>'q', status, result->>'got', replace(split_part(last_error, E'\n', 1), ' to alter role', '') FROM instances ORDER BY id;
@@ -308,6 +335,17 @@ RESET ROLE;
 -- The owner is dropped: its steps wait, for nobody else may run them; an admin takes the machine over.
 SELECT id FROM insert('tries', '{"q": "SELECT current_user = session_user"}') \gset
 SELECT waits_for FROM why(:id);
+-- What keeps an executor from running it is said.
+SELECT 'ok' FROM set_queue('a', executors => 0);
+SELECT waits_for FROM why(:id);
+SELECT 'ok' FROM set_queue('a', executors => 1);
+ALTER ROLE regress_gd_a NOLOGIN;
+SELECT waits_for = 'an executor of role "regress_gd_a"' || CASE WHEN current_setting('server_version_num')::int < 170000 THEN ', which may not log in' ELSE ' on queue "a"' END FROM why(:id);
+ALTER ROLE regress_gd_a LOGIN;
+BEGIN;
+DO $$ BEGIN EXECUTE format('REVOKE CONNECT ON DATABASE %I FROM PUBLIC', current_database()); END $$;
+SELECT waits_for FROM why(:id);
+ROLLBACK;
 DROP OWNED BY regress_gd_a, regress_gd_b, regress_gd_nologin;
 DROP SCHEMA IF EXISTS a, b CASCADE;
 DROP ROLE regress_gd_a, regress_gd_b, regress_gd_nologin;
@@ -327,6 +365,18 @@ SELECT 'ok' FROM register_fsm('c', 'h.c(gen_durable.job)', max_attempts => 1);
 DROP FUNCTION h.c;
 SELECT count(*) FROM insert('c');
 SELECT stop FROM drain();
+-- A language that is dropped, as its extension would be, and its handlers with it.
+CREATE LANGUAGE regress_gd_language HANDLER plpgsql_call_handler INLINE plpgsql_inline_handler VALIDATOR plpgsql_validator;
+CREATE FUNCTION h.other(ctx gen_durable.job) RETURNS jsonb LANGUAGE regress_gd_language AS $$ BEGIN RETURN gen_durable.done(); END $$;
+SELECT 'ok' FROM register_fsm('l', 'h.other(gen_durable.job)', max_attempts => 1);
+SELECT count(*) FROM insert('l') AS a, insert('l', priority => 1) AS b;
+SELECT done FROM drain();
+SELECT count(*) FROM insert('l');
+SET client_min_messages = warning;
+DROP LANGUAGE regress_gd_language CASCADE;
+RESET client_min_messages;
+SELECT stop FROM drain();
+SELECT split_part(last_error, E'\n', 1) FROM instances WHERE fsm = 'l' AND status = 'failed';
 
 -- The key of a step is held by its claim, also in one transaction.
 CALL fresh();

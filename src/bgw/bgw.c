@@ -15,6 +15,7 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/pmsignal.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -83,6 +84,16 @@ gd_bgw_begin(void)
 }
 
 /*
+ * gd_bgw_set: a setting of this process, where the server has it.
+ */
+void
+gd_bgw_set(const char *name, const char *value)
+{
+	if (GetConfigOption(name, true, false))
+		SetConfigOption(name, value, PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/*
  * gd_bgw_connect: become a session of the database, which no setting of a
  * user's can lead astray.
  */
@@ -95,21 +106,26 @@ gd_bgw_connect(Oid database)
 		{"default_transaction_read_only", "off"},
 		{"lock_timeout", "0"},
 		{"idle_in_transaction_session_timeout", "0"},
+		{"transaction_timeout", "0"},	/* from 17 on */
 	};
 
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 	for (int i = 0; i < lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+		gd_bgw_set(settings[i][0], settings[i][1]);
 	SetConfigOption("application_name", MyBgworkerEntry->bgw_type, PGC_USERSET, PGC_S_OVERRIDE);
 }
 
 /*
  * gd_bgw_interrupts: between two pieces of work.  Ends the process if that
- * was asked for; true if the settings were read anew.
+ * was asked for, or if the postmaster has died: a process that never sleeps
+ * would keep the server from being started again.  True if the settings were
+ * read anew.
  */
 bool
 gd_bgw_interrupts(int exit_code)
 {
+	if (!PostmasterIsAlive())
+		proc_exit(1);
 	if (ProcDiePending)
 	{
 		ereport(DEBUG1, (errmsg_internal("%s shutting down", MyBgworkerEntry->bgw_type)));

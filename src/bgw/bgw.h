@@ -30,6 +30,7 @@ extern BackgroundWorkerHandle *gd_bgw_start(const char *type, const char *name,
 											const void *extra, Size extra_len);
 extern bool gd_bgw_shortage(TimestampTz *last, TimestampTz now);
 extern void gd_bgw_begin(void);
+extern void gd_bgw_set(const char *name, const char *value);
 extern void gd_bgw_connect(Oid database);
 extern bool gd_bgw_interrupts(int exit_code);
 extern bool gd_bgw_sleep(TimestampTz until, const char *wait_event);

@@ -34,6 +34,7 @@
 
 #include "bgw/bgw.h"
 #include "compat.h"
+#include "engine/step.h"
 #include "shmem/databases.h"
 #include "shmem/executors.h"
 
@@ -94,6 +95,9 @@ ddl_hold(const char *name)
 	MemoryContext old;
 
 	if (!OidIsValid(database) || !gd_database_ownercheck(database, GetUserId()))
+		return;
+	/* An executor would wait for itself, for a command that cannot succeed. */
+	if (database == MyDatabaseId && gd_step_running())
 		return;
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	held = lappend_oid(held, InvalidOid);

@@ -37,6 +37,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
+#include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
@@ -96,6 +97,7 @@ static Claims now_held;
 static Claims next_held;
 
 static TimestampTz next_due;	/* of what the last claim met */
+static bool temporary_left = false; /* a step may have left temporary objects */
 
 /*
  * How long steps take, by a hash of their names: a mean in which the last run
@@ -140,10 +142,13 @@ static void
 executor_connect(Oid database)
 {
 	static const char *const settings[][2] = {
+		{"role", "none"},
 		{"default_transaction_isolation", "read committed"},
 		{"default_transaction_read_only", "off"},
 		{"default_transaction_deferrable", "off"},
 		{"idle_in_transaction_session_timeout", "0"},
+		{"transaction_timeout", "0"},	/* from 17 on; it would end the
+										 * process */
 		{"gen_durable.claim_scope", "lease"},
 		{"gen_durable.clock_offset", "0"},
 		{"gen_durable.defer_effects", "on"},
@@ -151,7 +156,7 @@ executor_connect(Oid database)
 
 	BackgroundWorkerInitializeConnectionByOid(database, crew.owner, GD_EXECUTOR_CONNECT);
 	for (int i = 0; i < lengthof(settings); i++)
-		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
+		gd_bgw_set(settings[i][0], settings[i][1]);
 	SetConfigOption("application_name", MyBgworkerEntry->bgw_type, PGC_USERSET, PGC_S_OVERRIDE);
 }
 
@@ -171,6 +176,8 @@ executor_begin_transaction(void)
 static void
 executor_commit(void)
 {
+	if (MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE)
+		temporary_left = true;
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	executor_held();
@@ -178,9 +185,8 @@ executor_commit(void)
 }
 
 /*
- * executor_tidy: what a step may have left in the session is dropped.  In the
- * step's transaction, but for temporary tables, which may have work pending
- * until it ends.
+ * executor_tidy: what a step may have left in the session is dropped, in the
+ * step's transaction; but temporary objects, see executor_drop_temporary.
  */
 static void
 executor_tidy(void)
@@ -190,12 +196,19 @@ executor_tidy(void)
 	LockReleaseSession(USER_LOCKMETHOD);
 }
 
+/*
+ * executor_drop_temporary: drop the temporary objects that a step has left, in
+ * a transaction of its own: its own may have had triggers pending on them.
+ */
 static void
 executor_drop_temporary(void)
 {
-	if (!OidIsValid(LookupExplicitNamespace("pg_temp", true)))
+	if (!temporary_left)
 		return;
+	executor_begin_transaction();
 	ResetTempTableNamespace();
+	executor_commit();
+	temporary_left = false;
 }
 
 /*
@@ -339,11 +352,16 @@ executor_request(GdPickRequest *request, int batch)
 }
 
 /*
- * executor_may_claim: is this process to go on with further steps?
+ * executor_may_claim: is this process to go on with further steps?  Looks
+ * whether its queue still has so many executors.
  */
 static bool
 executor_may_claim(void)
 {
+	GdQueue		settings;
+
+	gd_queue_read(queue, gd_now(), &settings);
+	gd_executor_limit(settings.executors);
 	return !ProcDiePending && !ConfigReloadPending && gd_enabled &&
 		gd_executor_order() == GD_EXECUTOR_GO_ON;
 }
@@ -385,7 +403,6 @@ static void
 executor_claim(void)
 {
 	executor_begin_transaction();
-	executor_drop_temporary();
 	executor_next(0, NULL);
 	executor_commit();
 }
@@ -417,6 +434,20 @@ static const pg_uuid_t *
 job_token(const GdJob *job)
 {
 	return DatumGetUUIDP(job->values[JOB_TOKEN]);
+}
+
+/*
+ * executor_find: how a job's step is run; false if no more by the server.  A
+ * machine that has no statement_timeout has its owner's.
+ */
+static bool
+executor_find(GdStep *step, const GdJob *job)
+{
+	if (!gd_step_find(step, job))
+		return false;
+	if (step->timeout_ms == 0)
+		step->timeout_ms = StatementTimeout;
+	return true;
 }
 
 /*
@@ -476,7 +507,7 @@ executor_run(MemoryContext context)
 		executor_report(job);
 		if (!gd_executor_step(job_token(job)))
 			(void) gd_complete_cancelled(job_token(job));
-		else if (gd_step_find(&step, job))
+		else if (executor_find(&step, job))
 		{
 			gd_step_run(&step, &outcome);
 			gd_executor_step_done();
@@ -486,7 +517,6 @@ executor_run(MemoryContext context)
 		}
 		else
 			gd_release_claim(job_token(job));
-		executor_drop_temporary();
 		step_took(job, start);
 		executor_next(1, &ahead);
 		executor_commit();
@@ -501,37 +531,90 @@ executor_run(MemoryContext context)
 }
 
 /*
- * executor_failed: the step that is held first has raised: commit what that
- * leads to.
- *
- * If that cannot be committed either, the error is this process's own.
+ * executor_finish_handled: finish what a handler of errors has decided, in its
+ * subtransaction.
  */
 static void
-executor_failed(ErrorData *error)
+executor_finish_handled(const GdStep *step, GdOutcome *outcome, void *arg)
+{
+	executor_finish(step->job, outcome, NULL);
+}
+
+/*
+ * executor_settle: commit what the error of the step that is held first leads
+ * to; with second, the error with which the handler of errors, or the commit
+ * of what it decided, has failed.  Tells whether there is such a handler.
+ */
+static void
+executor_settle(ErrorData *error, ErrorData *second, volatile bool *handled)
 {
 	GdJob	   *job = &now_held.held[0].job;
 	GdStep		step;
-	GdOutcome	outcome;
+	GdStepEnd	end;
+	bool		finished = true;
 
-	gd_executor_step_done();
 	executor_begin_transaction();
-	executor_tidy();
-	if (!gd_complete_cancelled(job_token(job)))
+	end.token = *job_token(job);
+	if (gd_complete_cancelled(&end.token))
+		;
+	else if (!executor_find(&step, job))
+		gd_release_claim(&end.token);
+	else if (second)
 	{
-		if (gd_step_find(&step, job))
-		{
-			GdStepEnd	end;
-
-			gd_step_failed(&step, error, &outcome);
-			end.token = *job_token(job);
-			end.outcome = outcome;
-			gd_complete_steps(&end, 1, NULL);
-		}
-		else
-			gd_release_claim(job_token(job));
+		gd_step_failed_twice(error, second, &end.outcome);
+		finished = false;
 	}
+	else
+	{
+		*handled = step.runner.on_error != NULL;
+		finished = gd_step_failed(&step, error, &end.outcome, executor_finish_handled, NULL);
+	}
+	if (!finished)
+		gd_complete_steps(&end, 1, NULL);
+	executor_tidy();
 	executor_next(1, NULL);
 	executor_commit();
+}
+
+/*
+ * executor_failed: the step that is held first has raised: commit what that
+ * leads to.
+ *
+ * If what a handler of errors does cannot be committed, that is its error.  If
+ * nothing can be committed, the error is this process's own, which holds its
+ * claims to the end.
+ */
+static void
+executor_failed(MemoryContext context, ErrorData *error)
+{
+	ErrorData  *volatile second = NULL;
+	volatile bool handled = false;
+
+	gd_executor_step_done();
+	PG_TRY();
+	{
+		executor_settle(error, NULL, &handled);
+	}
+	PG_CATCH();
+	{
+		second = executor_recover(context);
+		executor_hold_on();
+	}
+	PG_END_TRY();
+	if (second == NULL)
+		return;
+	if (!handled)
+		ReThrowError(second);
+	PG_TRY();
+	{
+		executor_settle(error, second, &handled);
+	}
+	PG_CATCH();
+	{
+		executor_hold_on();
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 }
 
 /*
@@ -546,7 +629,7 @@ executor_run_one(void)
 	ErrorData  *error = executor_run(context);
 
 	if (error)
-		executor_failed(error);
+		executor_failed(context, error);
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
 }
@@ -580,7 +663,7 @@ executor_run_group(MemoryContext context)
 
 			CHECK_FOR_INTERRUPTS();
 			if (begun - start > GROUP_MS * MS || !gd_executor_step(job_token(job)) ||
-				!gd_step_find(&steps[n].step, job))
+				!executor_find(&steps[n].step, job))
 				break;
 			(void) gd_step_try(&steps[n].step, &steps[n].outcome, NULL, NULL);
 			gd_executor_step_done();
@@ -589,6 +672,9 @@ executor_run_group(MemoryContext context)
 			ends[n].outcome = steps[n].outcome;
 			step_took(job, begun);
 			n++;
+			/* The next one must not see its temporary objects. */
+			if (MyXactFlags & XACT_FLAGS_ACCESSEDTEMPNAMESPACE)
+				break;
 		}
 		if (n > 0)
 		{
@@ -726,6 +812,7 @@ gd_executor_main(Datum arg)
 	for (;;)
 	{
 		executor_interrupts();
+		executor_drop_temporary();
 		if (now_held.n > 0)
 		{
 			executor_run_held();

@@ -22,6 +22,7 @@
 #include "engine/complete.h"
 #include "engine/machines.h"
 #include "engine/pick.h"
+#include "engine/release.h"
 #include "engine/step.h"
 #include "names.h"
 
@@ -71,8 +72,12 @@ drain_step(Drain *drain, const GdJob *job)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("drain ran %d steps and there are more", drain->max_steps),
 				 errhint("A machine may go round in a circle; else raise max_steps.")));
+	/* Its handler has been taken away since: it is a client's now. */
 	if (!gd_step_find(&step, job))
-		elog(ERROR, "step has no handler");
+	{
+		gd_release_claim(DatumGetUUIDP(job->values[JOB_TOKEN]));
+		return;
+	}
 	if (!gd_step_try(&step, &outcome, drain_finish, &end))
 		drain_finish(&step, &outcome, &end);
 	drain->steps++;

@@ -105,6 +105,7 @@ gd_step_find(GdStep *step, const GdJob *job)
 						DatumGetInt32(job->values[JOB_FSM_VERSION]),
 						DatumGetTextPP(job->values[JOB_STEP]), &step->runner))
 		return false;
+	step->timeout_ms = step->runner.timeout_ms;
 	step->runner.owner_name = pstrdup(step->runner.owner_name);
 	step->runner.handler = pstrdup(step->runner.handler);
 	if (step->runner.on_error)
@@ -169,7 +170,7 @@ step_call(const GdStep *step, GdHandlerKind kind, Datum argument, Datum error)
 
 	depth++;
 	PushActiveSnapshot(GetTransactionSnapshot());
-	step_timer_start(runner->timeout_ms);
+	step_timer_start(step->timeout_ms);
 	PG_TRY();
 	{
 		result = FunctionCallInvoke(fcinfo);
@@ -301,8 +302,12 @@ try_on_error(Try *try)
 									 step_error_jsonb(try->error));
 
 	try->decided = returned != NULL;
-	if (returned)
-		step_outcome(try->step->runner.on_error, returned, try->outcome);
+	if (returned == NULL)
+		return;
+	step_outcome(try->step->runner.on_error, returned, try->outcome);
+	try->outcome->consumes_nothing = true;
+	if (try->finish)
+		try->finish(try->step, try->outcome, try->arg);
 }
 
 /*
@@ -337,47 +342,87 @@ step_subtransaction(void (*body) (Try *), Try *try)
 }
 
 /*
- * gd_step_failed: the outcome of a step that raised: what the machine's
- * handler of errors decides, in a subtransaction of its own, else fail.  An
- * error of that handler ends the instance (GD-346).
+ * gd_step_failed_twice: the outcome of a step that raised, and whose handler
+ * of errors, or what that decided, raised as well: that ends the instance
+ * (GD-346).
  */
 void
-gd_step_failed(const GdStep *step, ErrorData *error, GdOutcome *outcome)
+gd_step_failed_twice(ErrorData *error, ErrorData *second, GdOutcome *outcome)
 {
-	Try			try = {step, error, outcome};
+	memset(outcome, 0, sizeof(GdOutcome));
+	outcome->kind = GD_OUTCOME_STOP;
+	outcome->error = gd_error_text(cstring_to_text(psprintf("%s\non_error: %s",
+															step_error_text(error),
+															step_error_text(second))));
+}
+
+/*
+ * step_cancelled: is an error the cancellation of what the caller does, rather
+ * than the step's own timeout, or an error of that name that it raised?
+ */
+static bool
+step_cancelled(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_QUERY_CANCELED && !gd_step_timed_out(error) &&
+		!(error->funcname && strcmp(error->funcname, "exec_stmt_raise") == 0);
+}
+
+/*
+ * step_decide: the outcome of a step that raised; true if it has been
+ * finished.  With cancels, a cancellation of the handler of errors goes on to
+ * the caller.
+ */
+static bool
+step_decide(Try *try, ErrorData *error, bool cancels)
+{
+	const GdStep *step = try->step;
+	GdOutcome  *outcome = try->outcome;
 
 	if (gd_step_timed_out(error))
 	{
 		error->message = psprintf("step exceeded its statement_timeout of %d ms",
-								  step->runner.timeout_ms);
+								  step->timeout_ms);
 		error->hint = NULL;
 	}
+	try->error = error;
 	if (step->runner.on_error && OidIsValid(step->runner.owner))
 	{
-		ErrorData  *second = step_subtransaction(try_on_error, &try);
+		ErrorData  *second = step_subtransaction(try_on_error, try);
 
+		if (second && cancels && step_cancelled(second))
+			ReThrowError(second);
 		if (second)
 		{
-			memset(outcome, 0, sizeof(GdOutcome));
-			outcome->kind = GD_OUTCOME_STOP;
-			outcome->error = gd_error_text(cstring_to_text(psprintf("%s\non_error: %s",
-																	step_error_text(error),
-																	step_error_text(second))));
-			return;
+			gd_step_failed_twice(error, second, outcome);
+			return false;
 		}
-		outcome->consumes_nothing = true;
-		if (try.decided)
-			return;
+		if (try->decided)
+			return try->finish != NULL;
 	}
 	memset(outcome, 0, sizeof(GdOutcome));
 	outcome->kind = GD_OUTCOME_FAIL;
 	outcome->error = gd_error_text(cstring_to_text(step_error_text(error)));
+	return false;
+}
+
+/*
+ * gd_step_failed: the outcome of a step that raised: what the machine's
+ * handler of errors decides, in a subtransaction of its own and finished
+ * there, else fail.  True if it has been finished.
+ */
+bool
+gd_step_failed(const GdStep *step, ErrorData *error, GdOutcome *outcome, GdStepFinish finish,
+			   void *arg)
+{
+	Try			try = {step, NULL, outcome, false, finish, arg};
+
+	return step_decide(&try, error, false);
 }
 
 /*
  * gd_step_try: run a step in a subtransaction of its own, and finish it there.
  * If either raises, what it did is undone and the outcome is what its error
- * leads to; false then.
+ * leads to.  True if the outcome has been finished.
  *
  * A cancel that is not the step's own timeout is meant for the caller, and
  * goes on to him.
@@ -389,9 +434,8 @@ gd_step_try(const GdStep *step, GdOutcome *outcome, GdStepFinish finish, void *a
 	ErrorData  *error = step_subtransaction(try_step, &try);
 
 	if (error == NULL)
-		return true;
-	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED && !gd_step_timed_out(error))
+		return finish != NULL;
+	if (step_cancelled(error))
 		ReThrowError(error);
-	gd_step_failed(step, error, outcome);
-	return false;
+	return step_decide(&try, error, true);
 }

@@ -41,6 +41,10 @@
 #define RETRY_MS 1000
 #define RETRY_MAX_DOUBLINGS 6
 
+/* So many executors of a crew may die in a row, each of its first step, before
+ * the next start waits: a machine may have no max_crashes. */
+#define DEATHS_AT_ONCE 20
+
 /* An executor that ran for so long did not fail at its start. */
 #define SETTLED_MS 60000
 
@@ -69,7 +73,8 @@ typedef struct Crew
 	char		queue[GD_NAME_MAX];
 	bool		wanted;			/* one more executor */
 	int			running;		/* executors, starting ones too */
-	int			failures;		/* in a row */
+	int			failures;		/* in a row, at the start */
+	int			deaths;			/* in a row, of the first step */
 	TimestampTz not_before;		/* of the next start */
 	TimestampTz due;			/* wanted from then on, or DT_NOEND */
 } Crew;
@@ -83,6 +88,7 @@ typedef struct Executor
 	pid_t		pid;
 	bool		woken;			/* while idle */
 	bool		stop;
+	bool		progressed;		/* has come past its first step */
 	TimestampTz started_at;
 	TimestampTz lease_until;
 	TimestampTz lease_from;
@@ -97,7 +103,9 @@ typedef struct Executor
 typedef struct Executors
 {
 	slock_t		lock;
-	bool		look;			/* the tables have to be looked at */
+	uint32		looks;			/* how often the tables had to be looked at */
+	TimestampTz homeless;		/* when the first step is due whose crew has
+								 * no slot, or DT_NOEND */
 	bool		starved;		/* a crew waits for a slot */
 	Executor   *executors;
 	Crew	   *crews;
@@ -107,6 +115,8 @@ static Executors *shared = NULL;
 static Executor *executors;
 static Crew *crews;
 static int	ncrews;
+
+static uint32 looked = 0;		/* what of the looks this process has done */
 
 /* This process, if it is an executor. */
 static Executor *mine = NULL;
@@ -136,6 +146,9 @@ gd_executors_attach(void *start, bool first)
 		return;
 	memset(start, 0, gd_executors_size());
 	SpinLockInit(&shared->lock);
+	shared->homeless = DT_NOEND;
+	for (int i = 0; i < ncrews; i++)
+		crews[i].due = DT_NOEND;
 	for (int i = 0; i < gd_max_executors; i++)
 	{
 		executors[i].procno = NO_PROC;
@@ -151,11 +164,12 @@ wake(int procno)
 }
 
 /*
- * crew_get: a crew's slot, a free one made it if need be; NULL if there is
- * none.  With the lock held.
+ * crew_get: a crew's slot, a free one made it if need be, or that of a crew
+ * whose only step is due later than this one; NULL if there is none.  With the
+ * lock held.
  */
 static Crew *
-crew_get(Oid database, Oid owner, uint32 hash, const char *queue, int len)
+crew_get(Oid database, Oid owner, uint32 hash, const char *queue, int len, TimestampTz due)
 {
 	Crew	   *free = NULL;
 
@@ -166,13 +180,13 @@ crew_get(Oid database, Oid owner, uint32 hash, const char *queue, int len)
 		if (crew->database == database && crew->owner == owner && crew->hash == hash &&
 			crew->len == len && memcmp(crew->queue, queue, len) == 0)
 			return crew;
-		if (free == NULL &&
-			(crew->database == InvalidOid ||
-			 (crew->running == 0 && !crew->wanted && crew->due == DT_NOEND)))
+		if (crew->running == 0 && !crew->wanted && crew->due > due &&
+			(free == NULL || crew->due > free->due))
 			free = crew;
 	}
 	if (free)
 	{
+		shared->homeless = Min(shared->homeless, free->due);
 		memset(free, 0, sizeof(Crew));
 		free->database = database;
 		free->owner = owner;
@@ -199,10 +213,12 @@ gd_executors_tell(Oid database, Oid owner, uint32 hash, const char *queue, int l
 	Crew	   *crew;
 
 	SpinLockAcquire(&shared->lock);
-	crew = crew_get(database, owner, hash, queue, len);
+	crew = crew_get(database, owner, hash, queue, len, count > 0 ? DT_NOBEGIN : due);
 	if (crew == NULL)
 	{
-		shared->look = true;
+		if (count > 0)
+			shared->looks++;
+		shared->homeless = Min(shared->homeless, due);
 		SpinLockRelease(&shared->lock);
 		return true;
 	}
@@ -270,7 +286,7 @@ void
 gd_executors_want_look(void)
 {
 	SpinLockAcquire(&shared->lock);
-	shared->look = true;
+	shared->looks++;
 	SpinLockRelease(&shared->lock);
 }
 
@@ -345,8 +361,8 @@ gd_executors_take_look(void)
 	bool		result;
 
 	SpinLockAcquire(&shared->lock);
-	result = shared->look;
-	shared->look = false;
+	result = looked != shared->looks;
+	looked = shared->looks;
 	SpinLockRelease(&shared->lock);
 	return result;
 }
@@ -360,9 +376,15 @@ bool
 gd_executors_next_crew(TimestampTz now, int after, GdCrew *crew, TimestampTz *wake_at)
 {
 	bool		found = false;
-	TimestampTz next = *wake_at;
+	TimestampTz next;
 
 	SpinLockAcquire(&shared->lock);
+	next = Min(*wake_at, shared->homeless);
+	if (shared->homeless <= now)
+	{
+		shared->homeless = DT_NOEND;
+		shared->looks++;
+	}
 	for (int i = after + 1; i < ncrews && !found; i++)
 	{
 		Crew	   *c = &crews[i];
@@ -442,7 +464,7 @@ gd_executors_start(const GdCrew *crew, int limit, TimestampTz now, int *slot, ui
 		executor->generation++;
 		executor->crew = crew->index;
 		executor->started_at = now;
-		executor->woken = executor->stop = false;
+		executor->woken = executor->stop = executor->progressed = false;
 		executor->ntokens = 0;
 		executor->current = -1;
 		executor->pid = 0;
@@ -658,11 +680,19 @@ gd_executor_end(bool failed)
 	mine->pid = 0;
 	mine->state = mine->ntokens > 0 ? EXECUTOR_DEAD : EXECUTOR_NONE;
 	if (mine->stop)
-		shared->look = true;
+		shared->looks++;
 	if (!failed || now - mine->started_at > SETTLED_MS * MS)
 		crew->failures = 0;
+	if (!failed || mine->progressed)
+		crew->deaths = 0;
 	if (failed && mine->ntokens > 0)
-		crew->wanted = true;	/* a step's doing, which is counted there */
+	{
+		/* A step's doing, which is counted there. */
+		crew->wanted = true;
+		if (crew->deaths >= DEATHS_AT_ONCE)
+			crew->not_before = now + ((RETRY_MS * MS) << (crew->deaths - DEATHS_AT_ONCE));
+		crew->deaths = Min(crew->deaths + 1, DEATHS_AT_ONCE + RETRY_MAX_DOUBLINGS);
+	}
 	else if (failed)
 	{
 		/* Not at once: it may fail again. */
@@ -695,6 +725,24 @@ gd_executor_order(void)
 	}
 	SpinLockRelease(&shared->lock);
 	return stop ? GD_EXECUTOR_STOP : GD_EXECUTOR_GO_ON;
+}
+
+/*
+ * gd_executor_limit: this process is to end if its crew is too large by now.
+ */
+void
+gd_executor_limit(int limit)
+{
+	int			n = 0;
+
+	SpinLockAcquire(&shared->lock);
+	for (int i = 0; i < gd_max_executors; i++)
+		if (executors[i].state != EXECUTOR_NONE && executors[i].state != EXECUTOR_DEAD &&
+			executors[i].crew == mine->crew && !executors[i].stop)
+			n++;
+	if (n > limit)
+		mine->stop = true;
+	SpinLockRelease(&shared->lock);
 }
 
 /*
@@ -762,6 +810,8 @@ gd_executor_claims(const pg_uuid_t *tokens, int n, TimestampTz lease_until)
 	pass_on = begins && mine->woken;
 	if (n > 0)
 		mine->state = EXECUTOR_BUSY;
+	if (mine->ntokens > 0 && (n == 0 || memcmp(&mine->tokens[0], &tokens[0], sizeof(pg_uuid_t)) != 0))
+		mine->progressed = true;
 	mine->ntokens = n;
 	memcpy(mine->tokens, tokens, sizeof(pg_uuid_t) * n);
 	memset(mine->cancelled, 0, sizeof(mine->cancelled));

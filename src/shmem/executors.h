@@ -86,6 +86,7 @@ extern bool gd_executors_hold(const pg_uuid_t *token);
 extern bool gd_executor_begin(int slot, uint32 generation, Oid *database, GdCrew *crew);
 extern void gd_executor_end(bool failed);
 extern GdExecutorOrder gd_executor_order(void);
+extern void gd_executor_limit(int limit);
 extern void gd_executor_idle(void);
 extern bool gd_executor_sleeps(void);
 extern bool gd_executor_leave(TimestampTz due);

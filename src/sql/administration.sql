@@ -116,6 +116,12 @@ BEGIN
         WHEN machine_owner IS NULL THEN format('a worker on queue "%s"', i.queue)
         WHEN NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = machine_owner)
           THEN format('its machine''s owner, role "%s", which does not exist', machine_owner)
+        WHEN coalesce((SELECT q.executors FROM gen_durable.queues AS q WHERE q.name = i.queue), current_setting('gen_durable.executors', true)::int) = 0
+          THEN format('an executor on queue "%s", which has none', i.queue)
+        WHEN current_setting('server_version_num')::int < 170000 AND NOT (SELECT r.rolcanlogin FROM pg_roles AS r WHERE r.rolname = machine_owner)
+          THEN format('an executor of role "%s", which may not log in', machine_owner)
+        WHEN NOT has_database_privilege(machine_owner, current_database(), 'CONNECT')
+          THEN format('an executor of role "%s", which lacks CONNECT on the database', machine_owner)
         ELSE format('an executor of role "%s" on queue "%s"', machine_owner, i.queue) END;
       since := greatest(i.updated_at, i.eligible_at);
       SELECT count(*) INTO ahead FROM (
