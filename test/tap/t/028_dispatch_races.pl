@@ -232,13 +232,13 @@ for my $race (@races)
 	is($q->('SELECT gates FROM gen_durable.reconcile()'), '0', 'a gate of two: two lie ready, and hold its slots');
 	$q->("SELECT gen_durable.pause('gated')");
 	wait_until('a pause releases them', sub { $ready->('gated') eq '' && $slots->() =~ /^0 / });
-	is($q->('SELECT gates FROM gen_durable.reconcile()'), '0', 'released: their slots are free');
+	# The counter of a gate that is all free is removed, which is the one thing that there is to do.
+	is($q->("SELECT gates FROM gen_durable.reconcile(); SELECT count(*) FROM gen_durable.buckets WHERE key = 'gate'"), "1\n0", 'released: their slots are free');
 	$q->("SELECT gen_durable.resume('gated')");
 	wait_until('two lie ready again', sub { $q->("SELECT gen_durable.take('gated', 'w', 1)"); $slots->() =~ /^2 / });
 	$q->("SELECT gen_durable.cancel(id, force => true) FROM gen_durable.instances WHERE queue = 'gated' AND status = 'executing'");
-	is($q->('SELECT gates FROM gen_durable.reconcile()'), '0', 'cancelled: their slots are free');
 	wait_until('the last two have them', sub { $q->("SELECT gen_durable.take('gated', 'w', 1)"); $slots->() eq '2 0' });
-	pass('and the others have them');
+	is($q->('SELECT gates FROM gen_durable.reconcile()'), '0', 'cancelled: their slots are the others\'');
 	$q->("SELECT gen_durable.cancel(id, force => true) FROM gen_durable.instances WHERE queue = 'gated' AND finished_at IS NULL; SELECT gen_durable.drop_limit('conc', 'gate')");
 }
 
@@ -247,7 +247,7 @@ for my $race (@races)
 	$q->("SELECT gen_durable.set_queue(name) FROM gen_durable.queues; SELECT gen_durable.cancel(id, force => true) FROM gen_durable.instances WHERE finished_at IS NULL");
 	$q->("SELECT gen_durable.set_queue('big', prefetch => 1000); SELECT count(gen_durable.insert('a', queue => 'big')) FROM generate_series(1, 200)");
 	feeds('big', 64);
-	is($q->("SELECT count(DISTINCT token) FROM generate_series(1, 25), gen_durable.take('big', 'w', 10)"), '200', 'a full buffer: each row is handed out once');
+	is($q->("SELECT count(DISTINCT token) FROM generate_series(1, 25) n, gen_durable.take('big', 'w', 10 + 0 * n)"), '200', 'a full buffer: each row is handed out once');
 	is($q->("SELECT count(gen_durable.complete(token, gen_durable.done())) FROM gen_durable.instances WHERE queue = 'big' AND status = 'executing'"), '200', 'with a token that holds');
 	$q->("SELECT gen_durable.set_queue('big')");
 
