@@ -123,7 +123,8 @@ SELECT run('a');
 SELECT due(1, at => '2020-05-01');
 SELECT run_refresh_claim('a', claim_of('a'), '2020-06-01'), op('a');
 UPDATE runs SET claimed_at = '2040-01-01';
-SELECT run_refresh_claim('a', claim_of('a')), claimed_at FROM runs;
+SELECT run_refresh_claim('a', claim_of('a'));
+SELECT claimed_at FROM runs;
 SELECT err($$SELECT run_refresh_claim('a', gen_random_uuid())$$, 'a'), err($$SELECT run_refresh_claim('b', gen_random_uuid())$$), err($$SELECT run_refresh_claim('', gen_random_uuid())$$),
   err($$SELECT run_refresh_claim(NULL, gen_random_uuid())$$), err($$SELECT run_refresh_claim('a', NULL)$$), err($$SELECT run_refresh_claim('a', claim_of('a'), 'infinity')$$), err($$SELECT run_refresh_claim('a', 'x')$$);
 
@@ -150,7 +151,8 @@ SELECT due(at => '2020-01-06'), run_abandon_claim('a', claim_of('a'), 1, '2020-0
 SELECT due(at => '2020-01-08'), run_abandon_claim('a', claim_of('a'), 1, '2020-01-08', 1, true, '1 day', '5 days', now => '2020-01-08'), op('a');
 SELECT due(at => '2020-01-12'), run_abandon_claim('a', claim_of('a'), 1, '2020-01-12', 1, true, '1 day', '5 days', now => '2020-01-12'), op('a');
 UPDATE runs SET claim_abandons = 2147483647;
-SELECT due(at => '2020-01-17'), run_abandon_claim('a', claim_of('a'), 1, '2020-01-17', 1, true, '1 us', '5 years', now => '2020-01-17'), claim_abandons, wake_at FROM runs;
+SELECT due(at => '2020-01-17'), run_abandon_claim('a', claim_of('a'), 1, '2020-01-17', 1, true, '1 us', '5 years', now => '2020-01-17');
+SELECT claim_abandons, wake_at FROM runs;
 -- A wake that no timestamp can hold would make the row unreadable, and a dump of it impossible.
 CALL fresh_runs();
 SELECT run('a');

@@ -12,7 +12,7 @@ use PostgreSQL::Test::Cluster;
 use Test::More;
 
 my $primary = new_node('primary', init => { allows_streaming => 1 });
-$primary->safe_psql('postgres', 'CALL rig.prepare()');
+$primary->safe_psql('postgres', 'CALL rig.prepare(); CALL rig.prepare_runs()');
 $primary->backup('base');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'base', has_streaming => 1);
@@ -31,6 +31,10 @@ my %reads = (
 	"SELECT name FROM gen_durable.inbox(rig.id('held')) ORDER BY 1" => "early\nstreamed",
 	"SELECT status FROM gen_durable.why(rig.id('held'))" => 'executing',
 	"SELECT gen_durable.done() ->> 'outcome'" => 'done',
+	"SELECT convert_from(state, 'UTF8') FROM gen_durable.run_fetch('tenant:x', 'claimed')" => 'document of claimed',
+	"SELECT poison_reason FROM gen_durable.run_inspect('system', 'poisoned')" => 'max_claim_attempts_exceeded',
+	"SELECT string_agg(run_id, ' ' ORDER BY run_id) FROM gen_durable.run_list('tenant:x')" => 'claimed poisoned sleeps',
+	"SELECT oldest_ready_age > '1 year', due_next = '2999-01-01', oldest_claim_age > '1 year' FROM gen_durable.run_stats" => 't|t|t',
 	"SELECT count(*) FROM gen_durable.blocked_instances" => '0',
 	"SELECT count(*) FROM gen_durable.unkeyed_instances" => '0',
 );
@@ -48,6 +52,13 @@ my @writes = (
 	"SELECT gen_durable.reap()", "SELECT gen_durable.fire_timeouts()", "SELECT gen_durable.reclaim('q', 'w', '1 hour')",
 	"SELECT gen_durable.gc('0')", "SELECT gen_durable.tick()", "SELECT gen_durable.cancel(rig.id('held'))",
 	"SELECT gen_durable.revive(rig.id('ended'))", "SELECT gen_durable.register_fsm('new')",
+	"SELECT gen_durable.run_insert('tenantless', 'new', 'g', 'h', '', now())", "SELECT gen_durable.run_lock('system', 'ready')",
+	"SELECT * FROM gen_durable.run_claim_due(1, '1 h', 5)", "SELECT * FROM gen_durable.run_claim_due(1, '1 h', 5, now => '1999-01-01')",
+	"SELECT gen_durable.run_commit('system', 'claimed', (SELECT claim_token FROM gen_durable.runs WHERE run_id = 'claimed'), 1, 'c', 'retain', 'running', 1, '')",
+	"SELECT gen_durable.run_commit_unclaimed('system', 'ready', 1, 'c', 'immediate', 'running', 1, '')",
+	"SELECT gen_durable.run_refresh_claim('claimed', gen_random_uuid())", "SELECT gen_durable.run_release_claim('claimed', gen_random_uuid())",
+	"SELECT gen_durable.run_abandon_claim('claimed', gen_random_uuid(), 1, '2999-01-01', 1)", "SELECT gen_durable.run_retry_poisoned('system', 'poisoned')",
+	"SELECT gen_durable.run_mutate('system', 'ready', NULL)", "SELECT gen_durable.grant_tenant('pg_monitor', 'x')",
 );
 for my $statement (@writes)
 {
@@ -57,6 +68,7 @@ for my $statement (@writes)
 is(image($standby), image($primary), 'and nothing has changed');
 
 my $token = $primary->safe_psql('postgres', "SELECT rig.token('held')");
+my $claim = $primary->safe_psql('postgres', "SELECT claim_token FROM gen_durable.runs WHERE run_id = 'claimed'");
 $primary->stop('immediate');
 $standby->promote;
 $standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'not promoted';
@@ -68,6 +80,8 @@ is($standby->safe_psql('postgres', "SELECT string_agg(fsm, ' ' ORDER BY id) FROM
 is($standby->safe_psql('postgres', "SELECT gen_durable.signal(rig.id('parked'), 'go')"), 'delivered', 'promoted: signals arrive');
 is($standby->safe_psql('postgres', "SELECT created AND id > (SELECT max(id) FROM gen_durable.instances) FROM gen_durable.insert('new', queue => 'q')"),
 	't', 'promoted: new instances have new ids');
+is($standby->safe_psql('postgres', "SELECT checkpoint_seq FROM gen_durable.run_commit('tenant:x', 'claimed', '$claim', 1, 'c', 'retain', 'running', 1, 'x')"), '2', 'promoted: a claim of a run is held by its token');
+is($standby->safe_psql('postgres', "SELECT string_agg(run_id, ' ' ORDER BY run_id) FROM gen_durable.run_claim_due(10, '1 h', 5)"), 'of y ready', 'promoted: claims of runs go on');
 is(broken($standby), '', 'no invariant is broken');
 is($standby->safe_psql('postgres', 'SELECT rig.finish()'), 0, 'every instance comes to its end');
 is(broken($standby), '', 'no invariant is broken at the end');

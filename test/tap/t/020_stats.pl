@@ -215,6 +215,10 @@ is($node->safe_psql('many', 'SELECT sum(ready), sum(inserted), count(*) BETWEEN 
 is($node->safe_psql('many', 'SELECT gen_durable.recount(); SELECT sum(ready) FROM gen_durable.stats'), "200\n200", 'a count leaves it so');
 is($node->safe_psql('many', 'SELECT count(DISTINCT queue) FROM gen_durable.stats WHERE oldest_ready_age IS NOT NULL'), '100', 'each of them is shown with its oldest row');
 
+# Nor is there room for the run store then, which works all the same.
+is($node->safe_psql('many', "SELECT status FROM gen_durable.run_insert('tenantless', 'r', 'g', 'h', '', now()); SELECT inserted IS NULL, since IS NULL, oldest_ready_age IS NULL FROM gen_durable.run_stats"),
+	"running\nt|t|f", 'without room for it the run store is not counted');
+
 # The maintainer counts by itself, and corrects what went round the engine.
 $node->append_conf('postgresql.conf', "gen_durable.enabled = on\ngen_durable.stats_interval = 50ms\nmax_connections = 50\ngen_durable.dispatch_buffer = 1000\ngen_durable.max_databases = 5\ngen_durable.max_executors = 3\n");
 $node->restart;
