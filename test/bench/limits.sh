@@ -10,6 +10,8 @@ limits_side() { # COLUMN VALUE SCRIPT
   [ "$1" = none ] || q "CREATE OR REPLACE FUNCTION bench.limited() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN NEW.$1 := '$2'; RETURN NEW; END \$\$;
     CREATE TRIGGER limited BEFORE INSERT ON gen_durable.instances FOR EACH ROW EXECUTE FUNCTION bench.limited()"
   steps_side gen_durable.instances 4 100 "$STEPS_A_RUN" "$3"
+  cat "$WORK/cpu.gen_durable.instances" >>"$WORK/cpu.$1"
+  rm "$WORK/cpu.gen_durable.instances"
   [ "$1" = none ] || q "DROP TRIGGER limited ON gen_durable.instances"
 }
 limits_none() { limits_side none - steps_engine; }
@@ -18,8 +20,10 @@ limits_rate() { limits_side rate_limit rate steps_rate; }
 
 pairs "$PAIRS" limits_gate limits_none
 report_pairs "limits: one hot gate : none" '>=' 0.9 "steps/s"
+report_cpu
 pairs "$PAIRS" limits_rate limits_none
 report_pairs "limits: one hot rate : none" '>=' 0.95 "steps/s"
+report_cpu
 q "SELECT count(*) FROM gen_durable.buckets WHERE available < 0 OR available > capacity" | grep -qx 0 || die "a counter is out of its bounds"
 
 limits_cost() { DB=$1 q "CALL bench.claim_cost(100, 30)"; }
