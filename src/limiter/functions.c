@@ -200,7 +200,7 @@ gd_admit_entries(PG_FUNCTION_ARGS)
 	JsonbValue	value;
 	GdPolicies	policies;
 	GdTable    *holders;
-	TimestampTz now;
+	TimestampTz now = gd_now();
 	TimestampTz expires_at;
 	int			n = 0;
 
@@ -223,7 +223,6 @@ gd_admit_entries(PG_FUNCTION_ARGS)
 
 	(void) gd_holders_expire(EXPIRE_ROWS);
 	gd_effects_apply();
-	now = gd_now();
 	expires_at = gd_later(now, gd_interval_from_ms(gd_lease_ttl));
 
 	/* A gate that is not configured lets nothing through. */

@@ -138,9 +138,9 @@ gd_policy_find(GdPolicies *policies, GdLimitKind kind, const text *key)
 }
 
 static const char *
-policy_lock_kind(const GdPolicy *policy)
+policy_lock_kind(GdLimitKind kind)
 {
-	return policy->kind == GD_GATE ? "limit conc" : "limit rate";
+	return kind == GD_GATE ? "limit conc" : "limit rate";
 }
 
 /*
@@ -150,27 +150,41 @@ policy_lock_kind(const GdPolicy *policy)
 void
 gd_policy_lock(const GdPolicy *policy)
 {
-	gd_key_lock(policy_lock_kind(policy), policy->name);
+	gd_key_lock(policy_lock_kind(policy->kind), policy->name);
 }
 
 /*
- * gd_policy_keep: is a policy still what it was read as?  Then it stays so
- * until the end of the transaction.  Does not wait: false as well while
- * somebody changes it.
+ * gd_policy_stands: is what a key was found to be under, NULL for nothing, what
+ * it is under by what has committed since?  Whoever asks this with one of the
+ * key's counters locked can rely on it: a change has to lock that, too.
  */
 bool
-gd_policy_keep(const GdPolicy *policy)
+gd_policy_stands(GdLimitKind kind, const text *key, const GdPolicy *policy)
 {
 	GdPolicies	policies;
 	const GdPolicy *found;
 	bool		same;
 
-	if (!gd_key_try_share(policy_lock_kind(policy), policy->name))
-		return false;
 	gd_policies_begin(&policies);
-	found = gd_policy_find(&policies, policy->kind, policy->name);
-	same = found && found->capacity == policy->capacity && found->rate == policy->rate &&
-		found->shards == policy->shards;
+	found = gd_policy_find(&policies, kind, key);
+	same = found && policy ? found->capacity == policy->capacity &&
+		found->rate == policy->rate && found->shards == policy->shards :
+		found == policy;
 	gd_policies_end(&policies);
 	return same;
+}
+
+/*
+ * gd_policy_keep: the same without a counter, so that nobody changes it until
+ * the end of the transaction.  Does not wait: false as well while somebody
+ * changes it.
+ */
+bool
+gd_policy_keep(GdLimitKind kind, const text *key, const GdPolicy *policy)
+{
+	text	   *name = gd_limit_name(key);
+	bool		locked = gd_key_try_share(policy_lock_kind(kind), name);
+
+	pfree(name);
+	return locked && gd_policy_stands(kind, key, policy);
 }

@@ -28,7 +28,8 @@ extern void gd_policies_begin(GdPolicies *policies);
 extern void gd_policies_end(GdPolicies *policies);
 extern const GdPolicy *gd_policy_find(GdPolicies *policies, GdLimitKind kind, const text *key);
 extern void gd_policy_lock(const GdPolicy *policy);
-extern bool gd_policy_keep(const GdPolicy *policy);
+extern bool gd_policy_stands(GdLimitKind kind, const text *key, const GdPolicy *policy);
+extern bool gd_policy_keep(GdLimitKind kind, const text *key, const GdPolicy *policy);
 extern void gd_policy_load(GdPolicy *policy, GdTable *configs, TupleTableSlot *slot);
 
 #endif							/* GEN_DURABLE_POLICY_H */

@@ -60,6 +60,7 @@ struct GdGrantKey
 	GdShard    *shards;			/* those that were locked */
 	int			nshards;
 	bool		contended;		/* some could not be locked */
+	bool		current;		/* the policy is known to be the latest */
 	double		total;			/* of what was locked */
 	double		used;			/* granted so far */
 	int			taken;			/* by so many entries */
@@ -111,7 +112,7 @@ grant_mint(GdGrantKey *grant, GdScan *scan)
 
 	/* A change of the limit has to see them, or they have to see the change. */
 	if (!gd_key_try_lock(policy->kind == GD_GATE ? "mint conc" : "mint rate", grant->key) ||
-		!gd_policy_keep(policy))
+		!gd_policy_keep(policy->kind, grant->key, policy))
 	{
 		grant->contended = true;
 		return;
@@ -234,6 +235,24 @@ grant_lock_row(GdGrantKey *grant, FoundShard *found, GdRow *row)
 }
 
 /*
+ * grant_outdated: has the policy changed since the call, which began at
+ * grants->now, read it?  A change leaves its mark on the counters, of which one
+ * is locked.
+ */
+static bool
+grant_outdated(GdGrantKey *grant, const GdShard *shard)
+{
+	const GdPolicy *policy = grant->policy;
+
+	if (grant->current ||
+		(shard->capacity == gd_shard_capacity(policy, shard->shard) &&
+		 (policy->kind == GD_GATE || shard->last_refill <= grant->grants->now)))
+		return false;
+	grant->current = gd_policy_stands(policy->kind, grant->key, policy);
+	return !grant->current;
+}
+
+/*
  * grant_lock: lock the next counter that can be; false if there is none.
  */
 static bool
@@ -252,6 +271,12 @@ grant_lock(GdGrantKey *grant)
 			continue;
 		}
 		gd_shard_load(shard, grant->grants->buckets, row);
+		if (grant_outdated(grant, shard))
+		{
+			grant->contended = true;
+			gd_row_free(row);
+			continue;
+		}
 		if (grant->policy->kind == GD_RATE)
 		{
 			TimestampTz now = gd_now();

@@ -378,12 +378,14 @@ gd_table_reconcile(int max_keys, TimestampTz now, int64 *buckets, int64 *gates)
 		key = next_key(table, kind, cstring_to_text(last), false);
 		if (key)
 		{
+			const GdPolicy *policy = gd_policy_find(&policies, kind, key);
+
 			text_to_cstring_buffer(key, last, sizeof(last));
 			if (kind == GD_GATE)
 				gate_keys = lappend(gate_keys, key);
-			else
-				*buckets += rate_follow(gd_policy_find(&policies, kind, key), NULL, table, key,
-										false, true);
+			/* What is being changed follows its change. */
+			else if (gd_policy_keep(kind, key, policy))
+				*buckets += rate_follow(policy, NULL, table, key, false, true);
 			n++;
 			continue;
 		}

@@ -5,8 +5,8 @@
 # Redis is for limits that several databases share.
 command -v redis-server >/dev/null || die "this needs redis-server"
 as_server mkdir "$WORK/redis"
-as_server timeout 1500 redis-server --port 0 --unixsocket "$WORK/redis/socket" --save '' --dir "$WORK/redis" >"$WORK/redis/log" &
-REDIS_PID=$!
+start redis-server --port 0 --unixsocket "$WORK/redis/socket" --save '' --dir "$WORK/redis" >"$WORK/redis/log"
+REDIS_PID=$STARTED
 fresh bench_redis
 q "SELECT gen_durable.set_concurrency_limit('gate', 1000, 8), gen_durable.set_rate_limit('rate', 2000000000, '1 s', shards => 8)"
 q "ALTER SYSTEM SET gen_durable.redis_url = 'unix://$WORK/redis/socket'"
@@ -40,3 +40,4 @@ server_stop
 server_start
 kill "$REDIS_PID"
 wait "$REDIS_PID" || true
+unset "RUNNING[$REDIS_PID]"
