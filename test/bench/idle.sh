@@ -46,6 +46,9 @@ idle_watch() {
   wait "$session" 2>/dev/null || true
 }
 
+# Databases of other benchmarks have processes too, which end leases and count rows.
+DB=postgres
+for name in $(q "SELECT datname FROM pg_database WHERE datname LIKE 'bench\\_%'"); do q "DROP DATABASE $name"; done
 fresh bench_idle
 q "ALTER DATABASE bench_idle SET gen_durable.poll_interval = '${idle_poll}s'"
 idle_watch "CALL gen_durable.wait('{bench}', '1 hour')"

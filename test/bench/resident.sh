@@ -4,7 +4,7 @@
 # (RssAnon; pages of shared memory are counted by whoever has touched them) at the start, after each quarter, and at the end.
 resident_million=${BENCH_STEPS:-1}
 fresh bench_resident
-q "SELECT gen_durable.set_queue('bench', concurrency => 400, prefetch => 400)"
+q "SELECT gen_durable.set_queue('bench', concurrency => 400, prefetch => 400)" >/dev/null
 q "CALL bench.load('gen_durable.instances', 100000)"
 q "VACUUM ANALYZE gen_durable.instances"
 q "ALTER SYSTEM SET autovacuum = on"

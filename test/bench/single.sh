@@ -15,7 +15,7 @@ report_cpu
 
 # The same with a queue that the scheduler feeds: what is taken was claimed before.
 single_fed() { single_function; }
-q "SELECT gen_durable.set_queue('bench', concurrency => 16, prefetch => 64)"
+q "SELECT gen_durable.set_queue('bench', concurrency => 16, prefetch => 64)" >/dev/null
 pairs "$PAIRS" single_fed single_yardstick
 report_pairs "single: complete_and_take, fed" '>=' 1.5 "steps/s"
 report_cpu
