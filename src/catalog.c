@@ -354,6 +354,9 @@ static const char *const statuses[GD_NSTATUSES] = {
 	"done", "failed", "cancelled",
 };
 
+/* How often the catalog is read for one call at most. */
+#define CATALOG_TRIES 3
+
 static GdCatalog catalog;
 static bool catalog_valid = false;
 
@@ -550,10 +553,14 @@ catalog_read(void)
 {
 	Oid			schema = get_namespace_oid(SCHEMA_NAME, false);
 	uint64		generation = catalog.generation + 1;
+	int			tries = 0;
 
 	/*
 	 * Lookups can deliver invalidations, which then void what was just read:
-	 * so the flag is set first and the loop runs until it survives.
+	 * so the flag is set first and the loop runs until it survives.  Where
+	 * something changes all the time - with debug_discard_caches it always
+	 * does - what was read serves this call, and the next one reads anew, as
+	 * who opens a table does once it is locked.
 	 */
 	do
 	{
@@ -575,7 +582,7 @@ catalog_read(void)
 			catalog.index[i] = catalog_index(schema, i);
 		for (int s = 0; s < GD_NSTATUSES; s++)
 			catalog.status[s] = catalog_status(catalog.status_type, statuses[s]);
-	} while (!catalog_valid);
+	} while (!catalog_valid && ++tries < CATALOG_TRIES);
 }
 
 /*
