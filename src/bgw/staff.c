@@ -382,6 +382,7 @@ gd_staff_turn(TimestampTz *wake_at)
 		   gd_executors_next_crew(now, crew.index, &crew, wake_at))
 	{
 		found = staff_start(&crew, now);
+		crew.index--;			/* it may want more */
 		gd_work_interrupts();
 	}
 	if (started != NIL || no_room)

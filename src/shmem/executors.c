@@ -71,7 +71,7 @@ typedef struct Crew
 	uint32		hash;			/* of the queue */
 	int			len;
 	char		queue[GD_NAME_MAX];
-	bool		wanted;			/* one more executor */
+	int			wanted;			/* so many more executors */
 	int			running;		/* executors, starting ones too */
 	int			failures;		/* in a row, at the start */
 	int			deaths;			/* in a row, of the first step */
@@ -235,8 +235,8 @@ gd_executors_tell(Oid database, Oid owner, uint32 hash, const char *queue, int l
 		procnos[n++] = executor->procno;
 		want--;
 	}
-	if (count > n && !crew->wanted)
-		crew->wanted = tell = true;
+	tell = count > n && crew->wanted == 0;
+	crew->wanted = Min(crew->wanted + Max(count - n, 0), gd_max_executors);
 	if (due != DT_NOEND && n == 0 && due < crew->due)
 	{
 		crew->due = due;
@@ -394,7 +394,7 @@ gd_executors_next_crew(TimestampTz now, int after, GdCrew *crew, TimestampTz *wa
 		if (c->due <= now)
 		{
 			c->due = DT_NOEND;
-			c->wanted = true;
+			c->wanted = Max(c->wanted, 1);
 		}
 		next = Min(next, c->due);
 		if (!c->wanted)
@@ -451,9 +451,9 @@ gd_executors_start(const GdCrew *crew, int limit, TimestampTz now, int *slot, ui
 
 	*slot = -1;
 	SpinLockAcquire(&shared->lock);
-	wanted = c->database == MyDatabaseId && c->wanted;
+	wanted = c->database == MyDatabaseId && c->wanted > 0;
 	if (wanted && c->running >= limit)
-		c->wanted = wanted = false;
+		c->wanted = wanted = 0;
 	for (int i = 0; wanted && *slot < 0 && i < gd_max_executors; i++)
 	{
 		Executor   *executor = &executors[i];
@@ -471,7 +471,7 @@ gd_executors_start(const GdCrew *crew, int limit, TimestampTz now, int *slot, ui
 		*generation = executor->generation;
 		*slot = i;
 		c->running++;
-		c->wanted = false;
+		c->wanted--;
 	}
 	SpinLockRelease(&shared->lock);
 	if (wanted && *slot < 0)
@@ -502,7 +502,7 @@ gd_executors_not_started(int slot, uint32 generation, TimestampTz not_before)
 
 		executor->state = EXECUTOR_NONE;
 		crew->running--;
-		crew->wanted = true;
+		crew->wanted++;
 		crew->not_before = not_before;
 	}
 	SpinLockRelease(&shared->lock);
@@ -688,7 +688,7 @@ gd_executor_end(bool failed)
 	if (failed && mine->ntokens > 0)
 	{
 		/* A step's doing, which is counted there. */
-		crew->wanted = true;
+		crew->wanted++;
 		if (crew->deaths >= DEATHS_AT_ONCE)
 			crew->not_before = now + ((RETRY_MS * MS) << (crew->deaths - DEATHS_AT_ONCE));
 		crew->deaths = Min(crew->deaths + 1, DEATHS_AT_ONCE + RETRY_MAX_DOUBLINGS);
@@ -696,7 +696,7 @@ gd_executor_end(bool failed)
 	else if (failed)
 	{
 		/* Not at once: it may fail again. */
-		crew->wanted = true;
+		crew->wanted++;
 		crew->not_before = now + ((RETRY_MS * MS) << crew->failures);
 		crew->failures = Min(crew->failures + 1, RETRY_MAX_DOUBLINGS);
 	}
@@ -892,8 +892,8 @@ gd_executor_more(void)
 		return;
 	asked_for_more = now;
 	SpinLockAcquire(&shared->lock);
-	if (!crews[mine->crew].wanted)
-		crews[mine->crew].wanted = tell = true;
+	tell = crews[mine->crew].wanted == 0;
+	crews[mine->crew].wanted = Max(crews[mine->crew].wanted, 1);
 	SpinLockRelease(&shared->lock);
 	if (tell)
 		gd_database_tell(GD_SCHEDULER);

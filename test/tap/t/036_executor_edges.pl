@@ -134,6 +134,15 @@ my $rounds = sub { my ($n) = @_; wait_until("$n executors", sub { $q->("SELECT c
 $rounds->(4);
 for my $n (1, 0) { $q->("SELECT gen_durable.set_queue('rounds', executors => $n)"); $rounds->($n) }
 
+# Steps that come in one commit, or are found by a look, do not wait for the first one's end.
+$fresh->();
+$as->("SELECT gen_durable.register_fsm('long', 's.run(gen_durable.job)', queue => 'rounds')");
+$q->("SELECT count(*) FROM gen_durable.insert_all('long', (SELECT jsonb_agg('{\"state\": {\"q\": \"SELECT pg_sleep(600)\"}}'::jsonb) FROM generate_series(1, 3)))");
+$q->("SELECT gen_durable.set_queue('rounds', executors => 3)");
+wait_until('three', sub { $q->("SELECT count(*) FROM gen_durable.instances WHERE status = 'executing'") eq '3' });
+pass('three long steps that were inserted together run together');
+$q->('SELECT count(gen_durable.cancel(id, force => true)) FROM gen_durable.instances');
+
 # More queues with steps of the future than there is room for in shared memory: those that are due before them run.
 $fresh->();
 $q->("SELECT count(*) FROM generate_series(1, 300) i, gen_durable.insert('m', queue => 'future ' || i, schedule_in => '1 hour')");
