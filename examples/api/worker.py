@@ -39,7 +39,8 @@ with psycopg.connect("", autocommit=True) as db:
             try:
                 db.execute("SELECT gen_durable.complete(%s, %s)", (token, Jsonb(call(state))))
             except psycopg.Error as error:
-                if error.sqlstate != "GD001":  # the claim was lost: somebody else has the step
+                if error.sqlstate != "GD001":  # the claim was lost, or its cancellation was asked for
                     raise
+                db.execute("SELECT gen_durable.release(%s)", ([token],))
         if not jobs:
             db.execute("CALL gen_durable.wait(ARRAY['calls'], '10 seconds')")
