@@ -62,7 +62,7 @@ for my $group (1, 60)
 			$q->("SELECT pg_terminate_backend($pid)");
 		}
 	}
-	wait_until("all have ended, commit_group $group", sub { $q->('SELECT count(*) FROM gen_durable.instances WHERE finished_at IS NULL') eq '0' });
+	wait_until("all have ended, commit_group $group", sub { $q->('SELECT count(*) FROM gen_durable.instances WHERE finished_at IS NULL') eq '0' }, 180 + 10 * $rounds);
 	is($q->("SELECT fsm, status, count(*) FROM gen_durable.instances GROUP BY 1, 2 ORDER BY 1"), "child|done|" . 2 * $instances . "\nm|done|$instances", "all are done, commit_group $group");
 	is($q->('SELECT count(*), count(DISTINCT (id, n)) FROM s.ledger'), 14 * $instances . '|' . 14 * $instances, 'each step has written its line exactly once');
 	is(broken($node), '', 'and nothing is broken');
