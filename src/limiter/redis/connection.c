@@ -47,6 +47,7 @@ static const GdRemoteHost *host;
 static redisContext *context = NULL;
 static bool exchanging = false; /* an answer is on its way */
 static bool secure = false;		/* by TLS */
+static bool answered = false;	/* there was a first answer */
 static bool woken = false;		/* somebody set the latch meanwhile */
 static char *connected_url = NULL;
 static char run_id[64];
@@ -67,6 +68,7 @@ connection_close(void)
 	context = NULL;
 	exchanging = false;
 	secure = false;
+	answered = false;
 }
 
 static bool
@@ -74,6 +76,18 @@ failed(const char *reason)
 {
 	strlcpy(wrong, reason, sizeof(wrong));
 	return false;
+}
+
+/*
+ * broke_off: the socket failed.  In the handshake of TLS, which is done in the
+ * first exchange, hiredis knows no more than the last error of the system.
+ */
+static bool
+broke_off(void)
+{
+	if (secure && !answered)
+		return failed("the TLS handshake failed: the server's certificate was not accepted, or it does not speak TLS");
+	return failed(context->errstr);
 }
 
 /*
@@ -135,10 +149,10 @@ connection_send(TimestampTz deadline)
 
 	for (;;)
 	{
-		size_t		left = sdslen(context->obuf);
+		size_t		left = secure ? strlen(context->obuf) : 0;
 
 		if (redisBufferWrite(context, &done) != REDIS_OK)
-			return failed(context->errstr);
+			return broke_off();
 		if (done)
 			return true;
 
@@ -146,7 +160,7 @@ connection_send(TimestampTz deadline)
 		 * By TLS it may be the server's turn in the handshake, which hiredis
 		 * does not tell; the socket would be ready for writing all the while.
 		 */
-		if (secure && sdslen(context->obuf) == left)
+		if (secure && strlen(context->obuf) == left)
 		{
 			TimestampTz until = GetCurrentTimestamp() + TURN_MS * INT64CONST(1000);
 
@@ -176,7 +190,7 @@ connection_receive(TimestampTz deadline)
 			return NULL;
 		if (redisBufferRead(context) != REDIS_OK)
 		{
-			(void) failed(context->errstr);
+			(void) broke_off();
 			return NULL;
 		}
 	}
@@ -203,6 +217,7 @@ exchange(int nwords, const char **words, const size_t *lens, TimestampTz deadlin
 	if (reply == NULL)
 		return NULL;
 	exchanging = false;
+	answered = true;
 	if (reply->type == REDIS_REPLY_ERROR)
 	{
 		(void) failed(reply->str);
