@@ -196,7 +196,7 @@ is($q->("SELECT string_agg(b::text, ' ') FROM gen_durable.buckets b WHERE availa
 is($q->('SELECT count(*) FROM gen_durable.slot_credits WHERE slots < 1'), 0, 'nor a note of a slot');
 is(broken($node), '', 'no invariant is broken');
 unlike(slurp($node->logfile), qr/PANIC|TRAP:|deadlock detected|stuck spinlock|snapshot reference leak|buffer refcount leak/, 'nothing untoward in the log');
-my @errors = map { my $text = -e "$dir/$_.err" ? slurp("$dir/$_.err") : ''; grep { !/terminat|closed|connection|recovery|starting up|shutting down|before or while|WARNING|DETAIL|HINT|shared memory/ } split /\n/, $text }
+my @errors = map { my $text = -e "$dir/$_.err" ? slurp("$dir/$_.err") : ''; grep { !/terminat|closed|connection|recovery|starting up|shutting down|before or while|WARNING|DETAIL|HINT|CONTEXT|shared memory/ } split /\n/, $text }
   (map { "pick$_" } 1 .. 5), 'take1', 'take2', 'asks', 'driver';
 is(join("\n", @errors), '', 'and no client met an error that it should not');
 $node->stop;
