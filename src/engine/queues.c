@@ -230,6 +230,7 @@ gd_pause(PG_FUNCTION_ARGS)
 		gd_row_set(row, QUEUE_PAUSE_REASON,
 				   PointerGetDatum(gd_error_text(PG_GETARG_TEXT_PP(2))));
 	queue_save(name, queues, row, found);
+	gd_wake_paused(name);
 	PG_RETURN_VOID();
 }
 

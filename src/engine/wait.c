@@ -52,6 +52,7 @@ typedef struct Wait
 	int			nqueues;
 	TimestampTz deadline;
 	bool		woken;			/* since the last look */
+	bool		paused;			/* one of them was, at the last look */
 	TimestampTz next;			/* when to look again without a wake-up */
 } Wait;
 
@@ -170,6 +171,7 @@ wait_look(Wait *wait)
 	GdScan		scan;
 
 	wait->next = DT_NOEND;
+	wait->paused = false;
 	PushActiveSnapshot(GetLatestSnapshot());
 	instances = gd_table_open_read(GD_INSTANCES);
 	gd_scan_begin(&scan, instances, GD_INSTANCES_PICK);
@@ -179,13 +181,15 @@ wait_look(Wait *wait)
 		TimestampTz due;
 		GdQueue		settings;
 
-		found = gd_dispatch_has(wait->keys[i]) || wait_look_queue(wait, &scan, queue, now, &due);
-		if (found)
+		gd_queue_read(queue, now, &settings);
+		if (settings.paused)
 		{
-			gd_queue_read(queue, now, &settings);
-			found = !settings.paused;
+			wait->paused = true;
 			due = settings.paused_until;
 		}
+		else
+			found = gd_dispatch_has(wait->keys[i]) ||
+				wait_look_queue(wait, &scan, queue, now, &due);
 		if (!found)
 			wait_until_due(wait, queue, due);
 	}
@@ -218,22 +222,15 @@ gd_wait_let_go(const char *procedure)
  * Such a wake-up is for one row and one waiter, so the row is there unless
  * another worker was quicker by microseconds; to look for it would take longer
  * than all else between the commit and the return.  But nobody works for a
- * queue that is paused.
+ * queue that is paused, of which a pause has the waiters take note.
  */
 static bool
-wait_is_told(Wait *wait)
+wait_is_told(const Wait *wait)
 {
-	int			i = gd_wake_told(wait->keys, wait->nqueues);
-	bool		paused;
-
-	if (i < 0)
+	if (wait->paused || gd_wake_told(wait->keys, wait->nqueues) < 0)
 		return false;
-	PushActiveSnapshot(GetLatestSnapshot());
-	paused = gd_queue_paused(wait->queues[i], gd_now());
-	PopActiveSnapshot();
-	if (!paused)
-		gd_wake_answered();
-	return !paused;
+	gd_wake_answered();
+	return true;
 }
 
 static void

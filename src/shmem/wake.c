@@ -471,6 +471,17 @@ gd_wake_claimed(const text *queue)
 }
 
 /*
+ * gd_wake_paused: a queue is paused once the transaction commits; all its
+ * waiters are to take note.
+ */
+void
+gd_wake_paused(const text *queue)
+{
+	if (gd_shmem_ready())
+		(void) pending_add(gd_wake_queue(queue), DT_NOBEGIN, true);
+}
+
+/*
  * gd_wake_resumed: a queue hands out again once the transaction commits; all
  * its waiters are to look.
  */

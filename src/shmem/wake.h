@@ -21,6 +21,7 @@ extern void gd_wake_runnable(const text *queue, TimestampTz eligible_at, Timesta
 extern void gd_wake_run(const text *tenant, TimestampTz wake_at, TimestampTz now);
 extern bool gd_wake_owed(void);
 extern void gd_wake_claimed(const text *queue);
+extern void gd_wake_paused(const text *queue);
 extern void gd_wake_resumed(const text *queue);
 extern void gd_wake_settled(int64 id);
 

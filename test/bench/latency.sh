@@ -1,11 +1,10 @@
-# shellcheck shell=bash
 # From the commit of an insert to the step in the hands of a worker that waits: one worker, polls at their longest, so
 # that only wake-ups can be quick. The time begins with the insert's commit record and ends when the worker has the answer to its
-# take, which pgbench writes down in microseconds: the n-th step that the one worker gets is the n-th that the one client
-# inserted. The figures with a bar are without flushes to disk, which are the machine's; what it is with the insert's
-# and the take's flush in it is a note, and so is a worker that sends its wait and its take in one go.
+# take, which pgbench writes down in microseconds: the first after the commit, since inserts are milliseconds apart. The
+# figures with a bar are without flushes to disk, which are the machine's; what it is with the insert's and the take's
+# flush in it is a note, and so is a worker that sends its wait and its take in one go.
 fresh bench_latency
-q "CREATE UNLOGGED TABLE bench.inserted (id bigint); CREATE TABLE bench.taken (n bigint, at float8); CREATE TABLE bench.latency (ms float8)"
+q "CREATE UNLOGGED TABLE bench.inserted (id bigint); CREATE TABLE bench.answered (at float8 PRIMARY KEY); CREATE TABLE bench.latency (ms float8)"
 q "ALTER DATABASE bench_latency SET gen_durable.poll_interval = '5s'"
 if [ "$(q "SHOW track_commit_timestamp")" = off ]; then
   q "ALTER SYSTEM SET track_commit_timestamp = on"
@@ -13,25 +12,31 @@ if [ "$(q "SHOW track_commit_timestamp")" = off ]; then
   server_start
 fi
 latency_turns=${BENCH_LATENCY:-2000}
-latency_run() { # SYNCHRONOUS_COMMIT WORKER
-  local worker tries
-  q "ALTER DATABASE bench_latency SET synchronous_commit = $1"
-  q "TRUNCATE gen_durable.instances CASCADE; TRUNCATE bench.inserted, bench.taken, bench.latency"
-  rm -f "$WORK"/latency.log.*
-  as_server "$BINDIR/pgbench" -n -M prepared -f "$BENCH_DIR/scripts/$2.sql" -c 1 -t "$latency_turns" -l "--log-prefix=$WORK/latency.log" "$DB" >"$WORK/latency.worker" 2>&1 &
-  worker=$!
-  for ((tries = 0; tries < 100; tries++)); do
-    [ "$(q "SELECT count(*) FROM gen_durable.workers WHERE kind = 'waiter'")" = 1 ] && break
+latency_until() { # CONDITION
+  local tries
+  for ((tries = 0; tries < 400; tries++)); do
+    [ "$(q "SELECT $1")" = t ] && return
     sleep 0.05
   done
+  die "the worker was lost on the way"
+}
+latency_run() { # SYNCHRONOUS_COMMIT WORKER
+  local worker
+  q "ALTER DATABASE bench_latency SET synchronous_commit = $1"
+  q "TRUNCATE gen_durable.instances CASCADE; TRUNCATE bench.inserted, bench.answered, bench.latency"
+  rm -f "$WORK"/latency.log.*
+  as_server "$BINDIR/pgbench" -n -M prepared -f "$BENCH_DIR/scripts/$2.sql" -c 1 -t 1000000 -l "--log-prefix=$WORK/latency.log" "$DB" >"$WORK/latency.worker" 2>&1 &
+  worker=$!
+  latency_until "(SELECT count(*) FROM gen_durable.workers WHERE kind = 'waiter') = 1"
   pgbench_run latency_insert -c 1 -t "$latency_turns" >/dev/null
-  wait "$worker" || die "the waiting worker failed"
-  awk '{ printf "%d\t%d.%06d\n", NR, $5, $6 }' "$WORK"/latency.log.* >"$WORK/latency.taken"
-  q "\\copy bench.taken FROM '$WORK/latency.taken'"
+  latency_until "(SELECT count(*) FROM gen_durable.instances WHERE status = 'executing') = $latency_turns"
+  q "SELECT pg_terminate_backend(pid) FROM gen_durable.workers WHERE kind = 'waiter'" >/dev/null
+  wait "$worker" || true # it has lost its session
+  awk '{ printf "%d.%06d\n", $5, $6 }' "$WORK"/latency.log.* >"$WORK/latency.answered"
+  q "\\copy bench.answered FROM '$WORK/latency.answered'"
   q "INSERT INTO bench.latency
-     SELECT (t.at - extract(epoch FROM pg_xact_commit_timestamp(i.xmin))) * 1e3
-     FROM bench.taken t JOIN (SELECT row_number() OVER (ORDER BY id) AS n, xmin FROM bench.inserted) i USING (n)"
-  [ "$(q "SELECT count(*) FROM bench.latency WHERE ms > 0")" = "$latency_turns" ] || die "the worker was lost on the way"
+     SELECT ((SELECT min(at) FROM bench.answered WHERE at > i.at) - i.at) * 1e3
+     FROM (SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 AS at FROM bench.inserted) i"
 }
 latency() { q "SELECT round(percentile_cont($1) WITHIN GROUP (ORDER BY ms)::numeric, 3) FROM bench.latency"; }
 

@@ -1,2 +1,2 @@
 CALL gen_durable.wait('{bench}', '10 s');
-SELECT token, id FROM gen_durable.take('bench', 'w') \gset
+SELECT token, id FROM gen_durable.take('bench', 'w');

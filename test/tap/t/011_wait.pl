@@ -195,7 +195,10 @@ wakes('the rest of a transaction whose savepoint was rolled back',
 
 	($session, $pid) = waiter("CALL gen_durable.wait('{halted}', '1h')");
 	$before = $look->($pid);
-	$stopped->($pid, "SELECT gen_durable.insert('a', queue => 'halted')", "SELECT gen_durable.pause('halted')");
+	$stopped->($pid, "SELECT gen_durable.pause('halted')", "SELECT gen_durable.insert('a', queue => 'halted')");
+	$sleeps_on->('a queue that was paused just before', $pid, $before);
+	$before = $look->($pid);
+	$q->("SELECT gen_durable.insert('a', queue => 'halted')");
 	$sleeps_on->('a paused queue', $pid, $before);
 	$q->("SELECT gen_durable.resume('halted')");
 	ended($session);
