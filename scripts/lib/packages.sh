@@ -34,7 +34,7 @@ packages_of() {
       echo libtap-parser-sourcehandler-pgtap-perl
       ;;
     # The server's program is in redis-tools, too; its own package would start a service.
-    tap) echo perl libipc-run-perl pgbouncer redis-tools ;;
+    tap) echo perl libipc-run-perl pgbouncer redis-tools python3-psycopg python3-redis ;;
     clients) echo perl python3-psycopg ;;
     docs) echo python3-minimal python3-psycopg ;;
     traceability) echo python3-minimal ;;
@@ -56,6 +56,7 @@ present() {
     libipc-run-perl) perl -MIPC::Run -e 1 2>/dev/null ;;
     python3-minimal) [ -x /usr/bin/python3 ] ;;
     python3-psycopg) /usr/bin/python3 -c 'import psycopg' 2>/dev/null ;;
+    python3-redis) /usr/bin/python3 -c 'import redis' 2>/dev/null ;;
     *) die "no way is known to tell whether $1 is installed" ;;
   esac
 }
