@@ -8,7 +8,7 @@ as_server mkdir "$WORK/redis"
 start redis-server --port 0 --unixsocket "$WORK/redis/socket" --save '' --dir "$WORK/redis" >"$WORK/redis/log"
 REDIS_PID=$STARTED
 fresh bench_redis
-q "SELECT gen_durable.set_concurrency_limit('gate', 1000, 8), gen_durable.set_rate_limit('rate', 2000000000, '1 s', shards => 8)"
+q "SELECT gen_durable.set_concurrency_limit('gate', 1000, 8), gen_durable.set_rate_limit('rate', 2000000000, '1 s', shards => 8)" >/dev/null
 q "ALTER SYSTEM SET gen_durable.redis_url = 'unix://$WORK/redis/socket'"
 q "ALTER SYSTEM SET gen_durable.redis_lease = '2s'"
 

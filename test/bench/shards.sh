@@ -13,7 +13,7 @@ shards_gate() { shards_side ENABLE; }
 shards_none() { shards_side DISABLE; }
 
 for shards in ${BENCH_SHARDS:-1 2 4 8 16 64 512}; do
-  q "SELECT gen_durable.set_concurrency_limit('gate', 1000, $shards)"
+  q "SELECT gen_durable.set_concurrency_limit('gate', 1000, $shards)" >/dev/null
   pairs "$PAIRS" shards_gate shards_none
   report_pairs "shards: a gate in $shards : none" '>=' 0 "steps/s"
   rm -f "$WORK"/cpu.*
