@@ -13,15 +13,16 @@
  * As a scan does, it marks entries of rows that are dead to everybody, so that
  * who comes next does not go to their rows again.
  *
- * Locks: the leaf page is pinned while rows are looked at, so that vacuum
- * gives none of its entries' rows a new meaning, and share-locked only while
- * entries are.
+ * Locks: a leaf page is pinned while the row of its entry is looked at, so
+ * that vacuum gives the entry no new meaning, and share-locked only while
+ * entries are looked at.
  */
 #include "postgres.h"
 
 #include "access/nbtree.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
@@ -71,62 +72,93 @@ probe_first(Relation index, BTScanInsert key, Page page)
 }
 
 /*
- * probe_entry: the row that an entry points to, or NULL where it is not a
- * plain entry.
+ * probe_live: the next entry from an offset on that is not known to be dead,
+ * on this page or, since groups mostly end where pages do, on those to the
+ * right of it; false at the end of the index, and at an entry of many rows.
  */
-static ItemPointer
-probe_entry(Page page, OffsetNumber offset)
+static bool
+probe_live(Relation index, Buffer * buffer, OffsetNumber * offset, ItemPointer tid)
 {
-	IndexTuple	entry = (IndexTuple) PageGetItem(page, PageGetItemId(page, offset));
+	for (;;)
+	{
+		Page		page = BufferGetPage(*buffer);
+		BTPageOpaque opaque = BTPageGetOpaque(page);
 
-	return BTreeTupleIsPosting(entry) ? NULL : &entry->t_tid;
+		for (; !P_IGNORE(opaque) && *offset <= PageGetMaxOffsetNumber(page); (*offset)++)
+		{
+			ItemId		item = PageGetItemId(page, *offset);
+			IndexTuple	entry = (IndexTuple) PageGetItem(page, item);
+
+			if (ItemIdIsDead(item))
+				continue;
+			if (BTreeTupleIsPosting(entry))
+				return false;
+			*tid = entry->t_tid;
+			return true;
+		}
+		if (P_RIGHTMOST(opaque))
+			return false;
+		*buffer = _bt_relandgetbuf(index, *buffer, opaque->btpo_next, BT_READ);
+		*offset = P_FIRSTDATAKEY(BTPageGetOpaque(BufferGetPage(*buffer)));
+	}
 }
 
 /*
- * probe_page: fetch the first visible row of the entries from an offset on;
- * false where the page has none, or was changed meanwhile.  The page comes
- * locked and is left unlocked.
+ * probe_same: is the entry still where it was, on a page that was unlocked
+ * meanwhile?
  */
 static bool
-probe_page(GdScan *scan, Buffer buffer, OffsetNumber offset)
+probe_same(Page page, OffsetNumber offset, ItemPointer tid)
+{
+	IndexTuple	entry;
+
+	if (offset > PageGetMaxOffsetNumber(page))
+		return false;
+	entry = (IndexTuple) PageGetItem(page, PageGetItemId(page, offset));
+	return !BTreeTupleIsPosting(entry) && ItemPointerEquals(&entry->t_tid, tid);
+}
+
+/*
+ * probe_fetch: fetch the first visible row of the entries from an offset on;
+ * false where there is none, or a page was changed meanwhile.  The page comes
+ * locked and is given back.
+ */
+static bool
+probe_fetch(GdScan *scan, Buffer buffer, OffsetNumber offset)
 {
 	Relation	index = scan->index;
-	Page		page = BufferGetPage(buffer);
 
 	for (;; offset++)
 	{
 		ItemPointerData tid;
-		ItemPointer entry;
+		ItemPointerData at;
 		bool		again = false;
 		bool		dead = false;
 
-		while (offset <= PageGetMaxOffsetNumber(page) &&
-			   ItemIdIsDead(PageGetItemId(page, offset)))
-			offset++;
-		entry = offset <= PageGetMaxOffsetNumber(page) ? probe_entry(page, offset) : NULL;
-		if (entry)
-			tid = *entry;
+		if (!probe_live(index, &buffer, &offset, &tid))
+			break;
 		_bt_unlockbuf(index, buffer);
-		if (entry == NULL)
-			return false;
-		if (table_index_fetch_tuple(scan->desc->xs_heapfetch, &tid, scan->snapshot, scan->slot,
+		at = tid;
+		if (table_index_fetch_tuple(scan->desc->xs_heapfetch, &at, scan->snapshot, scan->slot,
 									&again, &dead))
+		{
+			ReleaseBuffer(buffer);
 			return true;
+		}
+		CHECK_FOR_INTERRUPTS();
 
 		_bt_lockbuf(index, buffer, BT_READ);
-		entry = offset <= PageGetMaxOffsetNumber(page) ? probe_entry(page, offset) : NULL;
-		if (entry == NULL || !ItemPointerEquals(entry, &tid))
-		{
-			_bt_unlockbuf(index, buffer);
-			return false;
-		}
+		if (!probe_same(BufferGetPage(buffer), offset, &tid))
+			break;
 		if (dead)
 		{
-			ItemIdMarkDead(PageGetItemId(page, offset));
-			BTPageGetOpaque(page)->btpo_flags |= BTP_HAS_GARBAGE;
+			ItemIdMarkDead(PageGetItemId(BufferGetPage(buffer), offset));
+			BTPageGetOpaque(BufferGetPage(buffer))->btpo_flags |= BTP_HAS_GARBAGE;
 			MarkBufferDirtyHint(buffer, true);
 		}
 	}
+	_bt_relbuf(index, buffer);
+	return false;
 }
 
 /*
@@ -155,8 +187,7 @@ gd_scan_probe(GdScan *scan, int ncolumns, const Datum *values)
 		pfree(key);
 		return false;
 	}
-	found = probe_page(scan, buffer, probe_first(scan->index, key, BufferGetPage(buffer)));
-	ReleaseBuffer(buffer);
+	found = probe_fetch(scan, buffer, probe_first(scan->index, key, BufferGetPage(buffer)));
 	pfree(key);
 	return found;
 }

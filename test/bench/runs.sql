@@ -9,14 +9,12 @@ CREATE TABLE bench.documents AS
         'tool', 'search')) ) FROM generate_series(1, 20) m) AS d (document);
 ALTER TABLE bench.documents ADD PRIMARY KEY (n);
 
--- Runs as inserts leave them, in bulk, each tenant's one after the other: those of the first tenants are due, of the
--- others tomorrow. Triggers would make it long.
-CREATE PROCEDURE bench.load_runs(n int, tenants int, due_tenants int) LANGUAGE plpgsql AS $$
+-- Runs as inserts leave them, in bulk, one of each tenant after the other, all due. Triggers would make it long.
+CREATE PROCEDURE bench.load_runs(n int, tenants int) LANGUAGE plpgsql AS $$
 BEGIN
   SET LOCAL session_replication_role = replica;
-  INSERT INTO gen_durable.runs (run_id, tenant_id, graph_id, graph_hash, state, started_at, updated_at, wake_at, due)
-    SELECT 'run-' || lpad(g::text, 9, '0'), 'tenant ' || g % tenants, 'graph', 'sha256:' || g % 7, d.bytes, at.at, at.at,
-      at.at + CASE WHEN g % tenants < due_tenants THEN interval '0' ELSE interval '1 day' END, g % tenants < due_tenants
+  INSERT INTO gen_durable.runs (run_id, tenant_id, graph_id, graph_hash, state, started_at, updated_at, wake_at)
+    SELECT 'run-' || lpad(g::text, 9, '0'), 'tenant ' || g % tenants, 'graph', 'sha256:' || g % 7, d.bytes, at.at, at.at, at.at
     FROM generate_series(1, n) g JOIN bench.documents d ON d.n = g % 1000,
       LATERAL (SELECT clock_timestamp() AS at) at;
   INSERT INTO gen_durable.run_listings (started_at, status, run_id, scope_key, graph_id, graph_hash)
@@ -43,8 +41,8 @@ DECLARE
   document bytea;
   since float8;
 BEGIN
-  FOR i IN -4 .. rounds LOOP
-    SELECT bytes INTO document FROM bench.documents WHERE n = (i + 4) % 1000;
+  FOR i IN -19 .. rounds LOOP
+    SELECT bytes INTO document FROM bench.documents WHERE n = (i + 19) % 1000;
     since := bench.cpu_clock();
     SELECT array_agg(run_id), array_agg(claim_token), array_agg(checkpoint_seq) INTO names, tokens, seqs
       FROM gen_durable.run_claim_due(batch, '1 h', 5);
@@ -77,8 +75,8 @@ DECLARE
   outcome jsonb;
   since float8;
 BEGIN
-  FOR i IN -4 .. rounds LOOP
-    SELECT gen_durable.next_step('a', d.document) INTO outcome FROM bench.documents d WHERE n = (i + 4) % 1000;
+  FOR i IN -19 .. rounds LOOP
+    SELECT gen_durable.next_step('a', d.document) INTO outcome FROM bench.documents d WHERE n = (i + 19) % 1000;
     since := bench.cpu_clock();
     SELECT array_agg(token) INTO tokens FROM gen_durable.pick('bench', 'w', batch);
     COMMIT;
