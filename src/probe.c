@@ -13,14 +13,23 @@
  * As a scan does, it marks entries of rows that are dead to everybody, so that
  * who comes next does not go to their rows again.
  *
- * Locks: a leaf page is pinned while the row of its entry is looked at, so
- * that vacuum gives the entry no new meaning, and share-locked only while
- * entries are looked at.
+ * It looks at a few rows, on the page that it comes to and the next ones.
+ * Where the first visible row is farther off, because rows were claimed that a
+ * snapshot still needs, a scan is cheaper: it reads a page at a time.
+ *
+ * Locks: a leaf page is pinned while the row of its entry is looked at, and
+ * share-locked only while entries are.  Vacuum takes no entry off a page that
+ * is pinned, so an entry that still has its row's address when the page is
+ * locked again is that row's, whatever else became of the page; that is what
+ * lets it be marked as dead without asking for the page's LSN.  Other sessions
+ * do take entries off meanwhile, of rows that are dead to everybody, and a
+ * page that they have emptied may be deleted under the pin.
  */
 #include "postgres.h"
 
 #include "access/nbtree.h"
 #include "access/tableam.h"
+#include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -29,6 +38,20 @@
 
 #include "compat.h"
 #include "table.h"
+
+/* How far a probe goes: rows that it looks at, and steps to a next page. */
+#define PROBE_ROWS 32
+#define PROBE_STEPS 2
+
+/* Where a probe is: an entry of a leaf page, which is locked or pinned. */
+typedef struct Probe
+{
+	Relation	index;
+	Buffer		buffer;
+	OffsetNumber offset;
+	int			rows;			/* that may still be looked at */
+	int			steps;			/* to next pages that may still be made */
+} Probe;
 
 /*
  * probe_key: the place as the tree's search wants it.
@@ -72,92 +95,94 @@ probe_first(Relation index, BTScanInsert key, Page page)
 }
 
 /*
- * probe_live: the next entry from an offset on that is not known to be dead,
- * on this page or, since groups mostly end where pages do, on those to the
- * right of it; false at the end of the index, and at an entry of many rows.
+ * probe_live: go to the next entry that is not known to be dead, on this page
+ * or, since groups mostly end where pages do, on a next one; false where that
+ * is too far, at the end of the index, and at an entry of many rows.
  */
 static bool
-probe_live(Relation index, Buffer * buffer, OffsetNumber * offset, ItemPointer tid)
+probe_live(Probe *probe, ItemPointer tid)
 {
 	for (;;)
 	{
-		Page		page = BufferGetPage(*buffer);
+		Page		page = BufferGetPage(probe->buffer);
 		BTPageOpaque opaque = BTPageGetOpaque(page);
 
-		for (; !P_IGNORE(opaque) && *offset <= PageGetMaxOffsetNumber(page); (*offset)++)
+		for (; !P_IGNORE(opaque) && probe->offset <= PageGetMaxOffsetNumber(page); probe->offset++)
 		{
-			ItemId		item = PageGetItemId(page, *offset);
+			ItemId		item = PageGetItemId(page, probe->offset);
 			IndexTuple	entry = (IndexTuple) PageGetItem(page, item);
 
 			if (ItemIdIsDead(item))
 				continue;
-			if (BTreeTupleIsPosting(entry))
-				return false;
 			*tid = entry->t_tid;
-			return true;
+			return probe->rows-- > 0 && !BTreeTupleIsPosting(entry);
 		}
-		if (P_RIGHTMOST(opaque))
+		if (P_RIGHTMOST(opaque) || probe->steps-- <= 0)
 			return false;
-		*buffer = _bt_relandgetbuf(index, *buffer, opaque->btpo_next, BT_READ);
-		*offset = P_FIRSTDATAKEY(BTPageGetOpaque(BufferGetPage(*buffer)));
+		probe->buffer = _bt_relandgetbuf(probe->index, probe->buffer, opaque->btpo_next, BT_READ);
+		probe->offset = P_FIRSTDATAKEY(BTPageGetOpaque(BufferGetPage(probe->buffer)));
 	}
 }
 
 /*
  * probe_same: is the entry still where it was, on a page that was unlocked
- * meanwhile?
+ * meanwhile?  A deleted page has none, whatever its header counts.
  */
 static bool
-probe_same(Page page, OffsetNumber offset, ItemPointer tid)
+probe_same(const Probe *probe, ItemPointer tid)
 {
+	Page		page = BufferGetPage(probe->buffer);
 	IndexTuple	entry;
 
-	if (offset > PageGetMaxOffsetNumber(page))
+	if (P_IGNORE(BTPageGetOpaque(page)) || probe->offset > PageGetMaxOffsetNumber(page))
 		return false;
-	entry = (IndexTuple) PageGetItem(page, PageGetItemId(page, offset));
+	entry = (IndexTuple) PageGetItem(page, PageGetItemId(page, probe->offset));
 	return !BTreeTupleIsPosting(entry) && ItemPointerEquals(&entry->t_tid, tid);
 }
 
 /*
- * probe_fetch: fetch the first visible row of the entries from an offset on;
- * false where there is none, or a page was changed meanwhile.  The page comes
- * locked and is given back.
+ * probe_mark: as a scan does, tell others that the entry's row is dead.
+ */
+static void
+probe_mark(const Probe *probe)
+{
+	Page		page = BufferGetPage(probe->buffer);
+
+	ItemIdMarkDead(PageGetItemId(page, probe->offset));
+	BTPageGetOpaque(page)->btpo_flags |= BTP_HAS_GARBAGE;
+	MarkBufferDirtyHint(probe->buffer, true);
+}
+
+/*
+ * probe_fetch: fetch the first visible row of the entries from where the probe
+ * is on; false where it was not found, or a page was changed meanwhile.  The
+ * page comes locked and is given back.
  */
 static bool
-probe_fetch(GdScan *scan, Buffer buffer, OffsetNumber offset)
+probe_fetch(Probe *probe, GdScan *scan)
 {
-	Relation	index = scan->index;
+	ItemPointerData tid;
 
-	for (;; offset++)
+	for (; probe_live(probe, &tid); probe->offset++)
 	{
-		ItemPointerData tid;
-		ItemPointerData at;
+		ItemPointerData at = tid;
 		bool		again = false;
 		bool		dead = false;
 
-		if (!probe_live(index, &buffer, &offset, &tid))
-			break;
-		_bt_unlockbuf(index, buffer);
-		at = tid;
+		_bt_unlockbuf(probe->index, probe->buffer);
 		if (table_index_fetch_tuple(scan->desc->xs_heapfetch, &at, scan->snapshot, scan->slot,
 									&again, &dead))
 		{
-			ReleaseBuffer(buffer);
+			ReleaseBuffer(probe->buffer);
 			return true;
 		}
-		CHECK_FOR_INTERRUPTS();
-
-		_bt_lockbuf(index, buffer, BT_READ);
-		if (!probe_same(BufferGetPage(buffer), offset, &tid))
+		_bt_lockbuf(probe->index, probe->buffer, BT_READ);
+		if (!probe_same(probe, &tid))
 			break;
 		if (dead)
-		{
-			ItemIdMarkDead(PageGetItemId(BufferGetPage(buffer), offset));
-			BTPageGetOpaque(BufferGetPage(buffer))->btpo_flags |= BTP_HAS_GARBAGE;
-			MarkBufferDirtyHint(buffer, true);
-		}
+			probe_mark(probe);
 	}
-	_bt_relbuf(index, buffer);
+	_bt_relbuf(probe->index, probe->buffer);
 	return false;
 }
 
@@ -170,24 +195,28 @@ probe_fetch(GdScan *scan, Buffer buffer, OffsetNumber offset)
 bool
 gd_scan_probe(GdScan *scan, int ncolumns, const Datum *values)
 {
+	Probe		probe = {.index = scan->index,.rows = PROBE_ROWS,.steps = PROBE_STEPS};
 	BTScanInsert key;
-	Buffer		buffer;
-	bool		found;
+	bool		found = false;
 
-	/* A scan takes the locks that serializable transactions need. */
-	if (IsolationIsSerializable())
+	CHECK_FOR_INTERRUPTS();
+
+	/*
+	 * A scan takes the locks that serializable transactions need.  And what
+	 * began on a standby must neither make nor believe marks of dead rows.
+	 */
+	if (IsolationIsSerializable() || TransactionStartedDuringRecovery())
 		return false;
 	if (scan->desc == NULL)
 		scan->desc = gd_index_beginscan(scan->table->rel, scan->index, scan->snapshot, 1);
 	pgstat_count_index_scan(scan->index);
 	key = probe_key(scan->index, ncolumns, values);
-	_bt_freestack(gd_bt_search(scan->index, scan->table->rel, key, &buffer, BT_READ));
-	if (!BufferIsValid(buffer))
+	_bt_freestack(gd_bt_search(scan->index, scan->table->rel, key, &probe.buffer, BT_READ));
+	if (BufferIsValid(probe.buffer))
 	{
-		pfree(key);
-		return false;
+		probe.offset = probe_first(scan->index, key, BufferGetPage(probe.buffer));
+		found = probe_fetch(&probe, scan);
 	}
-	found = probe_fetch(scan, buffer, probe_first(scan->index, key, BufferGetPage(buffer)));
 	pfree(key);
 	return found;
 }
