@@ -99,6 +99,7 @@ OBJS = \
 	src/run_store/claim.o \
 	src/run_store/collect.o \
 	src/run_store/commit.o \
+	src/run_store/expired.o \
 	src/run_store/insert.o \
 	src/run_store/lease.o \
 	src/run_store/list.o \

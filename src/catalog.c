@@ -134,6 +134,7 @@ static const char *const indexes[GD_NINDEXES] = {
 	[GD_RUNS_SLEEPING] = "runs_sleeping",
 	[GD_RUNS_TENANT_SLEEPING] = "runs_tenant_sleeping",
 	[GD_RUNS_CLAIMED] = "runs_claimed",
+	[GD_RUNS_TENANT_CLAIMED] = "runs_tenant_claimed",
 	[GD_RUNS_FINISHED] = "runs_finished",
 	[GD_LISTINGS_ALL] = "run_listings_all",
 	[GD_LISTINGS_TENANT] = "run_listings_tenant",
@@ -341,6 +342,7 @@ static const IndexShape index_shapes[GD_NINDEXES] = {
 	[GD_RUNS_SLEEPING] = {GD_RUNS, false, true, 2, {RUN_WAKE_AT, RUN_ID}},
 	[GD_RUNS_TENANT_SLEEPING] = {GD_RUNS, false, true, 3, {RUN_SCOPE_KEY, RUN_WAKE_AT, RUN_ID}},
 	[GD_RUNS_CLAIMED] = {GD_RUNS, false, true, 2, {RUN_CLAIMED_AT, RUN_ID}},
+	[GD_RUNS_TENANT_CLAIMED] = {GD_RUNS, false, true, 3, {RUN_SCOPE_KEY, RUN_CLAIMED_AT, RUN_ID}},
 	[GD_RUNS_FINISHED] = {GD_RUNS, false, true, 1, {RUN_FINISHED_AT}},
 	[GD_LISTINGS_ALL] = {GD_RUN_LISTINGS, false, false, 3,
 	{LISTING_STATUS, LISTING_STARTED_AT, LISTING_RUN_ID}, 2},
@@ -499,18 +501,23 @@ index_columns_fit(HeapTuple tuple, const IndexShape *shape)
 }
 
 /*
- * catalog_index: an index that can be relied on.
+ * catalog_index: an index that can be relied on.  The one of claims by tenant
+ * is there only where a role is confined to one.
  */
 static Oid
 catalog_index(Oid schema, GdIndexId index)
 {
 	const char *name = indexes[index];
 	const IndexShape *shape = &index_shapes[index];
-	Oid			indexid = catalog_relation(schema, name);
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
+	Oid			indexid;
+	HeapTuple	tuple;
 	bool		fits = false;
 	bool		valid = false;
 
+	if (index == GD_RUNS_TENANT_CLAIMED && !OidIsValid(get_relname_relid(name, schema)))
+		return InvalidOid;
+	indexid = catalog_relation(schema, name);
+	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(indexid));
 	if (HeapTupleIsValid(tuple))
 	{
 		Form_pg_index form = (Form_pg_index) GETSTRUCT(tuple);

@@ -5,7 +5,7 @@
  * Of the two classes the older candidate is taken first; but a class that has
  * candidates gets at least one outcome where there is room for two (DK-061),
  * and with room for one the caller may prefer a class (DK-062).  Ready runs
- * come in the order of ring.c; expired claims by age, whoever's they are.
+ * come in the order of ring.c; expired claims by age (expired.c).
  *
  * A claim is counted by the claim itself, so a run that is claimed and never
  * committed is poisoned by the claim after the last that is allowed (DK-071).
@@ -23,6 +23,7 @@
 
 #include "clock.h"
 #include "names.h"
+#include "run_store/expired.h"
 #include "run_store/ring.h"
 #include "run_store/run.h"
 #include "shmem/stats.h"
@@ -70,7 +71,7 @@ typedef struct Claim
 
 	GdTable    *runs;
 	GdRunRing	ring;
-	GdScan		expired;
+	GdRunExpired expired;
 	Candidate	candidates[NCLASSES];
 	text	   *served;			/* tenant of the last ready outcome, or NULL */
 
@@ -80,27 +81,6 @@ typedef struct Claim
 	int			size;			/* of outcomes */
 	int64		counts[GD_NRUN_COUNTERS];
 } Claim;
-
-/*
- * claim_expired_next: load the oldest claim that has expired and that nobody
- * else holds.
- */
-static bool
-claim_expired_next(Claim *claim, Candidate *candidate)
-{
-	TupleTableSlot *slot = claim->expired.slot;
-
-	while (gd_scan_next(&claim->expired))
-	{
-		candidate->hold = gd_slot_hold(slot);
-		if (candidate->hold == GD_HOLD_OTHER ||
-			!gd_run_tenant_visible(DatumGetTextPP(gd_slot_datum(claim->runs, slot, RUN_SCOPE_KEY))))
-			continue;
-		gd_row_load(candidate->row, slot);
-		return true;
-	}
-	return false;
-}
 
 /*
  * claim_look: see to it that a class's candidate is there, if it has one.
@@ -115,7 +95,7 @@ claim_look(Claim *claim, ClaimClass class)
 	if (class == CLASS_READY)
 		candidate->present = gd_run_ring_next(&claim->ring, candidate->row, &candidate->hold);
 	else
-		candidate->present = claim_expired_next(claim, candidate);
+		candidate->present = gd_run_expired_next(&claim->expired, candidate->row, &candidate->hold);
 	candidate->ended = !candidate->present;
 	claim->counts[GD_RUNS_READY_CANDIDATES + class] += candidate->present;
 	if (candidate->present)
@@ -288,15 +268,13 @@ claim_run(Claim *claim)
 
 	gd_run_ring_begin(&claim->ring, claim->runs, claim->now, claim->max_rows,
 					  claim->candidates[CLASS_READY].row);
-	gd_scan_begin(&claim->expired, claim->runs, GD_RUNS_CLAIMED);
-	gd_scan_key(&claim->expired, 1, BTLessStrategyNumber, F_TIMESTAMPTZ_LT,
-				TimestampTzGetDatum(gd_earlier(claim->now, claim->orphan_ttl)));
-	gd_scan_start(&claim->expired);
+	gd_run_expired_begin(&claim->expired, claim->runs, gd_earlier(claim->now, claim->orphan_ttl),
+						 claim->ring.tenants);
 	claim_all(claim);
 	if (claim->served)
 		gd_turn_set(claim->served);
 
-	gd_scan_end(&claim->expired);
+	gd_run_expired_end(&claim->expired);
 	gd_run_ring_end(&claim->ring);
 	for (int class = 0; class < NCLASSES; class++)
 		gd_row_free(claim->candidates[class].row);

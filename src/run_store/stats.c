@@ -18,6 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "clock.h"
+#include "run_store/expired.h"
 #include "run_store/run.h"
 #include "shmem/stats.h"
 
@@ -165,17 +166,19 @@ heads_confined(Heads *heads, GdTable *runs, const GdRunTenants *tenants)
 	}
 }
 
+/*
+ * heads_claims: the oldest claim that the user may see.
+ */
 static void
-heads_claims(Heads *heads, GdTable *runs)
+heads_claims(Heads *heads, GdTable *runs, const GdRunTenants *tenants)
 {
-	GdScan		scan;
+	GdRunExpired expired;
 
-	gd_scan_begin(&scan, runs, GD_RUNS_CLAIMED);
-	gd_scan_start(&scan);
-	while (heads->claimed == DT_NOEND && gd_scan_next(&scan))
-		if (gd_run_tenant_visible(DatumGetTextPP(gd_slot_datum(runs, scan.slot, RUN_SCOPE_KEY))))
-			heads->claimed = DatumGetTimestampTz(gd_slot_datum(runs, scan.slot, RUN_CLAIMED_AT));
-	gd_scan_end(&scan);
+	/* All claims are older than the end of time. */
+	gd_run_expired_begin(&expired, runs, DT_NOEND, tenants);
+	if (gd_run_expired_step(&expired))
+		heads->claimed = DatumGetTimestampTz(gd_slot_datum(runs, expired.scan.slot, RUN_CLAIMED_AT));
+	gd_run_expired_end(&expired);
 }
 
 /*
@@ -196,7 +199,7 @@ gd_run_heads(PG_FUNCTION_ARGS)
 		heads_confined(&heads, runs, tenants);
 	else
 		heads_all(&heads, runs);
-	heads_claims(&heads, runs);
+	heads_claims(&heads, runs, tenants);
 	gd_table_close(runs);
 
 	values[0] = TimestampTzGetDatum(heads.oldest);

@@ -32,6 +32,8 @@ BEGIN
       USING ERRCODE = 'invalid_parameter_value';
   END IF;
 
+  -- Two who grant at once would meet on the same rows of the catalogs, which raises: one waits for the other.
+  LOCK TABLE gen_durable.run_tenants IN SHARE ROW EXCLUSIVE MODE;
   -- Only what belongs to the extension: the schema may hold more.
   EXECUTE format('GRANT USAGE ON SCHEMA gen_durable TO %s', role);
   FOR object IN
