@@ -90,6 +90,26 @@ SELECT due(3, preference => 'ready');
 CALL two_classes(2, 2);
 SELECT due(2, max => 1), due(2, max => 1), due(2, max => 1);
 
+-- Where the ready ones are older too the expired have their place, which one that is poisoned has taken up.
+CREATE FUNCTION t.claimed(name text, at timestamptz) RETURNS void LANGUAGE sql AS $$
+  SELECT t.run(name, '2000-01-01');
+  SELECT t.due(1, '10 years', at => at);
+$$;
+CALL fresh_runs();
+SELECT claimed('e1', '2020-01-01'), run('r1', '2019-01-01'), run('r2', '2019-02-01');
+SELECT due(2), due(9);
+CALL fresh_runs();
+SELECT claimed('e1', '2019-01-01'), claimed('e2', '2019-04-01'), run('r1', '2019-02-01'), run('r2', '2019-03-01');
+SELECT due(3, max => 1), due(9, max => 1);
+-- Of the same instant the older row is first, of whichever class.
+CALL fresh_runs();
+SELECT claimed('older', '2019-01-01'), run('younger', '2019-01-01');
+SELECT due(), due();
+CALL fresh_runs();
+SELECT run('older', '2019-01-01'), claimed('younger', '2018-12-31');
+UPDATE runs SET claimed_at = '2019-01-01' WHERE run_id = 'younger';
+SELECT due(), due();
+
 -- Many young claims hide no ready run.
 CALL two_classes(50, 0);
 SELECT due(1, '10 years'), (SELECT run('late')), due(1, '10 years');
@@ -160,6 +180,7 @@ SELECT due(), err(format($$SELECT run_abandon_claim('a', %L, 1, '294276-12-31 23
 SELECT c, err(format($$SELECT run_abandon_claim('a', gen_random_uuid(), %s)$$, c)) FROM unnest(ARRAY[$$-1, '2030-01-01', 1$$, $$NULL, '2030-01-01', 1$$, $$1, NULL, 1$$, $$1, '2020-01-01', 1$$, $$1, 'infinity', 1$$, $$1, '2030-01-01', 0$$,
   $$1, '2030-01-01', NULL$$, $$1, '2030-01-01', 1, NULL$$, $$1, '2030-01-01', 1, true, '0', '1 s'$$, $$1, '2030-01-01', 1, true, '-1 s', '1 s'$$, $$1, '2030-01-01', 1, true, '2 s', '1 s'$$, $$1, '2030-01-01', 1, true, '2 s'$$,
   $$1, '2030-01-01', 1, true, NULL, '2 s'$$, $$1, '2030-01-01', 1, false, '1 s', '2 s'$$, $$1, '2030-01-01', 1, now => '2030-01-02'$$, $$1, '2030-01-01', 1, now => 'infinity'$$]) c;
+SELECT err($$SELECT run_abandon_claim('', gen_random_uuid(), 1, '2030-01-01', 1)$$), err($$SELECT run_abandon_claim(NULL, gen_random_uuid(), 1, '2030-01-01', 1)$$), err($$SELECT run_abandon_claim('a', NULL, 1, '2030-01-01', 1)$$);
 
 -- The transition matrix: each operation from each state of the counters, what it leaves behind (DK-195).
 CREATE FUNCTION t.prepare(state text) RETURNS void LANGUAGE plpgsql AS $$
@@ -234,7 +255,11 @@ BEGIN
     CASE WHEN CASE rule.token WHEN 'none' THEN after.claim_token IS NOT NULL WHEN '=' THEN after.claim_token IS DISTINCT FROM before.claim_token ELSE coalesce(after.claim_token = before.claim_token, after.claim_token IS NULL) END THEN 'token' END,
     CASE WHEN CASE rule.wake WHEN 'none' THEN after.wake_at IS NOT NULL WHEN '=' THEN after.wake_at IS DISTINCT FROM before.wake_at
       WHEN 'now' THEN (after.wake_at BETWEEN clock_timestamp() - interval '1 min' AND clock_timestamp()) IS NOT TRUE ELSE after.wake_at IS DISTINCT FROM rule.wake::timestamptz END THEN 'wake' END,
-    CASE WHEN ((after.updated_at, after.checkpoint_seq, after.latest_checkpoint_type, after.state, after.step) = (before.updated_at, before.checkpoint_seq, before.latest_checkpoint_type, before.state, before.step)) <> (rule.document = '=') THEN 'document' END,
+    -- A commit replaces all of the document, with the clock where it gives no instant; everything else leaves all of it alone.
+    CASE WHEN CASE rule.document WHEN '=' THEN (after.updated_at, after.latest_checkpoint_type, after.state, after.step, after.status, after.finished_at) IS DISTINCT FROM (before.updated_at, before.latest_checkpoint_type, before.state, before.step, before.status, before.finished_at)
+      ELSE ((after.latest_checkpoint_type, after.state, after.step) = ('c', '', 1) AND after.updated_at BETWEEN clock_timestamp() - interval '1 min' AND clock_timestamp()
+        AND after.status = substring(rule.call FROM '(running|waiting|done|cancelled)') AND after.finished_at IS NOT DISTINCT FROM CASE WHEN rule.operation ~ 'terminal' THEN after.updated_at END) IS NOT TRUE END THEN 'document' END,
+    CASE WHEN rule.operation IN ('refresh', 'commit retain') AND (after.claimed_at BETWEEN clock_timestamp() - interval '1 min' AND clock_timestamp()) IS NOT TRUE THEN 'claimed_at' END,
     CASE WHEN (after.run_id, after.started_at, after.inserted_at, after.graph_id, after.graph_hash, after.scope_key) <> (before.run_id, before.started_at, before.inserted_at, before.graph_id, before.graph_hash, before.scope_key) THEN 'bindings' END,
     CASE WHEN after.checkpoint_seq <> before.checkpoint_seq + (rule.document = 'next')::int THEN 'sequence' END), '');
 END $$;

@@ -25,6 +25,7 @@ SELECT err(format('SELECT %s', c)) FROM unnest(ARRAY[
   $$run_fetch(NULL, 'r1')$$, $$run_fetch('tenant:', 'r1')$$, $$run_inspect('all', 'r1')$$, $$run_list('none')$$, $$run_lock('', 'r1')$$,
   $$run_commit('x', 'r1', gen_random_uuid(), 1, 'c', 'external', 'waiting', 1, '')$$, $$run_commit_unclaimed('x', 'r1', 1, 'c', 'external', 'waiting', 1, '')$$,
   $$run_retry_poisoned('x', 'r1')$$]) c;
+SELECT err($$SELECT run_commit('x', 'r1', gen_random_uuid(), -1, '', 'whenever', 'none', -1, '')$$, 'scope'), err($$SELECT run_commit_unclaimed('x', 'r1', -1, '', 'whenever', 'none', -1, '')$$, 'scope');
 
 -- The proposal: each fault by itself, and nothing is written.
 SELECT c, err(format($$SELECT run_insert('tenantless', %s)$$, c)) FROM unnest(ARRAY[
@@ -71,15 +72,18 @@ CREATE FUNCTION t.commit_errs(scope text, run_id text) RETURNS SETOF text LANGUA
 $$;
 SELECT commit_errs('system', 'r2');
 SELECT count(*) FROM (SELECT commit_errs('tenant:other', 'no such run') EXCEPT SELECT commit_errs('system', 'r2')) x;
+SELECT err($$SELECT run_insert('tenantless', 'r', 'g', 'h', '', '-infinity')$$, 'wake_at', '-infinity'), err($$SELECT run_commit_unclaimed('system', 'r2', 1, 'c', 'at', 'running', 1, '', wake_at => 'infinity')$$, 'wake_at', 'infinity'),
+  err($$SELECT run_commit_unclaimed('system', 'r2', 1, 'c', 'immediate', 'running', 1, '', wake_at => '2030-01-01')$$, '2030-01-01', 'immediate'), err($$SELECT run_commit_unclaimed('system', 'r2', 1, 'c', 'at', 'running', 1, '')$$, 'wake_at'),
+  err($$SELECT run_commit_unclaimed('system', 'r2', 1, 'c', 'immediate', 'running', 1, '', finished_at => '2030-01-01')$$, '2030-01-01', 'running');
 -- Which schedule goes with which status.
 SELECT s, string_agg(CASE WHEN err(format($$SELECT run_commit_unclaimed('tenantless', 'none', 1, 'c', %L, %L, 1, '', wake_at => %s)$$, s, status, CASE s WHEN 'at' THEN 'now()' ELSE 'NULL' END)) = 'GD002' THEN status END, ' ' ORDER BY n)
   FROM unnest(ARRAY['immediate', 'at', 'external', 'terminal', 'retain']) WITH ORDINALITY AS a (s, o), unnest(ARRAY['running', 'waiting', 'done', 'failed', 'cancelled']) WITH ORDINALITY AS b (status, n)
   GROUP BY s, o ORDER BY o;
 
 -- Then existence, then what the run is bound to, then the fence.
-SELECT err($$SELECT run_commit_unclaimed('system', 'r1', 1, 'c', 'immediate', 'running', 1, '', graph_id => 'other')$$, 'graph_id'),
-  err($$SELECT run_commit_unclaimed('system', 'r1', 1, 'c', 'immediate', 'running', 1, '', graph_hash => 'other')$$, 'graph_hash'),
-  err($$SELECT run_commit_unclaimed('system', 'r1', 1, 'c', 'immediate', 'running', 1, '', started_at => '2020-01-02')$$, 'started_at');
+SELECT err($$SELECT run_commit_unclaimed('system', 'r1', 1, 'c', 'immediate', 'running', 1, '', graph_id => 'other')$$, 'graph_id', '"other"', '"graph"'),
+  err($$SELECT run_commit_unclaimed('system', 'r1', 1, 'c', 'immediate', 'running', 1, '', graph_hash => 'other')$$, 'graph_hash', '"other"', '"hash"'),
+  err($$SELECT run_commit_unclaimed('system', 'r1', 1, 'c', 'immediate', 'running', 1, '', started_at => '2020-01-02')$$, 'started_at', '2020-01-02', '2020-01-01');
 SELECT err($$SELECT run_commit_unclaimed('system', 'r1', 1, 'c', 'immediate', 'running', 1, '', graph_id => 'graph', graph_hash => 'hash', started_at => '2020-01-01')$$, '7', '1'),
   err($$SELECT run_commit_unclaimed('system', 'r1', 8, 'c', 'immediate', 'running', 1, '')$$, '7', '8');
 SELECT err($$SELECT run_commit('system', 'r1', gen_random_uuid(), 7, 'c', 'immediate', 'running', 1, '')$$, 'r1'), err($$SELECT run_commit('system', 'r1', NULL, 7, 'c', 'immediate', 'running', 1, '')$$);

@@ -63,7 +63,9 @@ gd_check_not_negative(const char *what, const Interval *span, GdFault *fault)
 
 	if (!GD_INTERVAL_IS_FINITE(span))
 		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
-						"%s must be finite", what);
+						"%s \"%s\" must be finite", what,
+						DatumGetCString(DirectFunctionCall1(interval_out,
+															IntervalPGetDatum(span))));
 	if (DatumGetBool(DirectFunctionCall2(interval_lt, IntervalPGetDatum(span),
 										 IntervalPGetDatum(&zero))))
 		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
@@ -85,7 +87,7 @@ gd_check_finite_time(const char *what, TimestampTz at, GdFault *fault)
 {
 	if (TIMESTAMP_NOT_FINITE(at))
 		return gd_fault(fault, ERRCODE_INVALID_PARAMETER_VALUE, NULL,
-						"%s must be finite", what);
+						"%s %s must be finite", what, timestamptz_to_str(at));
 	return true;
 }
 

@@ -8,9 +8,9 @@
  * token together with the sequence; without a claim it is the sequence alone,
  * and the commit takes a claim away and heals poison (DK-143, DK-144).
  *
- * Locks: the run's row, and its listing's where the status changes.  It is written without a lock before, if nobody has
- * locked or changed it since it was found; else the commit waits for whoever
- * has, and looks again.
+ * Locks: the run's row, and its listing's where the status changes.  The row
+ * is written without a lock before, if nobody has locked or changed it since
+ * it was found; else the commit waits for whoever has, and looks again.
  */
 #include "postgres.h"
 
@@ -63,13 +63,23 @@ schedule_suits(GdRunSchedule schedule, GdRunStatus status)
 	}
 }
 
+/*
+ * proposal_raise: what is wrong with an argument makes the commit invalid.
+ */
+static void
+proposal_raise(GdFault *fault)
+{
+	fault->sqlerrcode = GD_ERRCODE_INVALID_COMMIT;
+	gd_fault_raise(fault);
+}
+
 static void
 proposal_check_time(const char *what, const GdRunTime *time)
 {
-	if (time->given && TIMESTAMP_NOT_FINITE(time->at))
-		ereport(ERROR,
-				(errcode(GD_ERRCODE_INVALID_COMMIT),
-				 errmsg("%s must be finite", what)));
+	GdFault		fault = {0};
+
+	if (time->given && !gd_check_finite_time(what, time->at, &fault))
+		proposal_raise(&fault);
 }
 
 static void
@@ -78,10 +88,7 @@ proposal_check_name(const char *what, const text *name)
 	GdFault		fault = {0};
 
 	if (!gd_check_name(what, name, &fault))
-	{
-		fault.sqlerrcode = GD_ERRCODE_INVALID_COMMIT;
-		gd_fault_raise(&fault);
-	}
+		proposal_raise(&fault);
 }
 
 /*
@@ -124,37 +131,50 @@ gd_run_proposal_check(GdRunProposal *proposal)
 	if (proposal->wake_at.given != (proposal->schedule == GD_SCHEDULE_AT))
 		ereport(ERROR,
 				(errcode(GD_ERRCODE_INVALID_COMMIT),
-				 errmsg("wake_at must be given with the schedule \"at\", and with no other")));
+				 proposal->wake_at.given ?
+				 errmsg("wake_at %s goes with the schedule \"at\" only, not with \"%s\"",
+						timestamptz_to_str(proposal->wake_at.at), schedule_names[proposal->schedule]) :
+				 errmsg("schedule \"at\" needs wake_at")));
 	if (proposal->finished_at.given && !gd_run_status_is_terminal(proposal->status))
 		ereport(ERROR,
 				(errcode(GD_ERRCODE_INVALID_COMMIT),
-				 errmsg("finished_at does not go with status \"%s\"", gd_run_status_name(proposal->status))));
+				 errmsg("finished_at %s does not go with status \"%s\"",
+						timestamptz_to_str(proposal->finished_at.at), gd_run_status_name(proposal->status))));
 	proposal_check_time("wake_at", &proposal->wake_at);
 	proposal_check_time("updated_at", &proposal->updated_at);
 	proposal_check_time("finished_at", &proposal->finished_at);
 }
 
 /*
- * commit_check_bindings: what the proposal names of the run's bindings is what
- * is stored.
+ * commit_check_binding: what the proposal names of a run's binding, if
+ * anything, is what is stored.
  */
+static void
+commit_check_binding(GdRow *row, const char *what, const char *given, const char *stored)
+{
+	if (strcmp(given, stored) != 0)
+		ereport(ERROR,
+				(errcode(GD_ERRCODE_INVALID_COMMIT),
+				 errmsg("%s of run \"%s\" is \"%s\", not \"%s\"", what,
+						gd_run_shown(gd_run_text(row, RUN_RUN_ID)),
+						gd_clip(stored, strlen(stored)), gd_clip(given, strlen(given))),
+				 errhint("It never changes.")));
+}
+
 static void
 commit_check_bindings(GdRow *row, const GdRunProposal *proposal)
 {
-	const char *what = NULL;
+	TimestampTz started_at = DatumGetTimestampTz(GD_VALUE(row, RUN_STARTED_AT));
 
-	if (proposal->graph_id && !gd_text_equal(proposal->graph_id, gd_run_text(row, RUN_GRAPH_ID)))
-		what = "graph_id";
-	else if (proposal->graph_hash && !gd_text_equal(proposal->graph_hash, gd_run_text(row, RUN_GRAPH_HASH)))
-		what = "graph_hash";
-	else if (proposal->started_at.given &&
-			 proposal->started_at.at != DatumGetTimestampTz(GD_VALUE(row, RUN_STARTED_AT)))
-		what = "started_at";
-	if (what)
-		ereport(ERROR,
-				(errcode(GD_ERRCODE_INVALID_COMMIT),
-				 errmsg("%s is not that of run \"%s\"", what, gd_run_shown(gd_run_text(row, RUN_RUN_ID))),
-				 errhint("It never changes.")));
+	if (proposal->graph_id)
+		commit_check_binding(row, "graph_id", text_to_cstring(proposal->graph_id),
+							 text_to_cstring(gd_run_text(row, RUN_GRAPH_ID)));
+	if (proposal->graph_hash)
+		commit_check_binding(row, "graph_hash", text_to_cstring(proposal->graph_hash),
+							 text_to_cstring(gd_run_text(row, RUN_GRAPH_HASH)));
+	if (proposal->started_at.given && proposal->started_at.at != started_at)
+		commit_check_binding(row, "started_at", pstrdup(timestamptz_to_str(proposal->started_at.at)),
+							 pstrdup(timestamptz_to_str(started_at)));
 }
 
 /*

@@ -5,8 +5,8 @@
  * The caller's function is called with the run as it is locked, with the
  * caller's own rights, and says whether to commit a next checkpoint, to leave
  * the run alone, or that it cannot be done.  The role and the settings that it
- * sets end with it: the commit, and the caller, have their own.  Claims pass the run over
- * meanwhile, and other mutations wait, so none is lost (DK-147).
+ * sets end with it: the commit, and the caller, have their own.  Claims pass
+ * the run over meanwhile, and other mutations wait, so none is lost (DK-147).
  *
  * Locks: the run's row, before the function is called.
  */
@@ -143,7 +143,11 @@ mutate_propose(const Datum *decision, const bool *decision_nulls, GdRow *row,
 	if (decision_nulls[DECISION_TYPE] || decision_nulls[DECISION_SCHEDULE])
 		mutate_invalid("no checkpoint_type or no schedule");
 	if (!gd_text_equal(DatumGetTextPP(run[FIELD_RUN_ID]), gd_run_text(row, RUN_RUN_ID)))
-		mutate_invalid("another run_id");
+		ereport(ERROR,
+				(errcode(GD_ERRCODE_INVALID_COMMIT),
+				 errmsg("the decision is about run \"%s\", not \"%s\"",
+						gd_run_shown(DatumGetTextPP(run[FIELD_RUN_ID])),
+						gd_run_shown(gd_run_text(row, RUN_RUN_ID)))));
 	if (DatumGetInt64(run[FIELD_SEQ]) != gd_run_seq(row) + 1)
 		ereport(ERROR,
 				(errcode(GD_ERRCODE_INVALID_COMMIT),
