@@ -19,6 +19,7 @@
 #include "shmem/databases.h"
 #include "shmem/executors.h"
 #include "shmem/shmem.h"
+#include "subxact.h"
 
 /* Crews and cancellations that one transaction tells of. */
 #define PENDING_MAX 256
@@ -34,10 +35,18 @@ typedef struct PendingCrew
 	TimestampTz due;			/* of the first of the future, or DT_NOEND */
 } PendingCrew;
 
+/* A claim whose step is ended at commit. */
+typedef struct PendingCancel
+{
+	int			level;			/* transaction nesting level: first, for
+								 * gd_subxact_notes */
+	pg_uuid_t	token;
+} PendingCancel;
+
 static PendingCrew *pending = NULL;
 static int	npending = 0;
 static int	pending_size = 0;
-static pg_uuid_t *cancels = NULL;
+static PendingCancel *cancels = NULL;
 static int	ncancels = 0;
 static int	cancels_size = 0;
 static bool look = false;
@@ -52,8 +61,9 @@ executors_forget_pending(void)
 }
 
 /*
- * executors_xact_callback: tell what the transaction has brought about.  What
- * a subtransaction that rolled back had noted costs a look for nothing.
+ * executors_xact_callback: tell what the transaction has brought about.  Steps
+ * that a subtransaction had made runnable before it rolled back cost a look for
+ * nothing; a step that it had asked to be cancelled goes on.
  */
 static void
 executors_xact_callback(XactEvent event, void *arg)
@@ -71,16 +81,24 @@ executors_xact_callback(XactEvent event, void *arg)
 			tell |= gd_executors_tell(MyDatabaseId, pending[i].owner, pending[i].hash, pending[i].queue,
 									  pending[i].len, pending[i].count, pending[i].due);
 	for (int i = 0; i < ncancels; i++)
-		gd_executors_cancel_now(&cancels[i]);
+		gd_executors_cancel_now(&cancels[i].token);
 	executors_forget_pending();
 	if (tell)
 		gd_database_tell(GD_SCHEDULER);
+}
+
+static void
+executors_subxact_callback(SubXactEvent event, SubTransactionId mine, SubTransactionId parent,
+						   void *arg)
+{
+	ncancels = gd_subxact_notes(event, cancels, ncancels, sizeof(PendingCancel));
 }
 
 void
 gd_executors_init(void)
 {
 	RegisterXactCallback(executors_xact_callback, NULL);
+	RegisterSubXactCallback(executors_subxact_callback, NULL);
 }
 
 /*
@@ -177,14 +195,16 @@ gd_executors_cancel(const pg_uuid_t *token)
 	if (cancels == NULL)
 	{
 		cancels_size = 4;
-		cancels = MemoryContextAlloc(TopTransactionContext, sizeof(pg_uuid_t) * cancels_size);
+		cancels = MemoryContextAlloc(TopTransactionContext, sizeof(PendingCancel) * cancels_size);
 	}
 	else if (ncancels == cancels_size)
 	{
-		cancels = repalloc_huge(cancels, sizeof(pg_uuid_t) * cancels_size * 2);
+		cancels = repalloc_huge(cancels, sizeof(PendingCancel) * cancels_size * 2);
 		cancels_size *= 2;
 	}
-	cancels[ncancels++] = *token;
+	cancels[ncancels].level = GetCurrentTransactionNestLevel();
+	cancels[ncancels].token = *token;
+	ncancels++;
 }
 
 /*

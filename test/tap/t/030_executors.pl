@@ -41,7 +41,8 @@ GRANT EXECUTE ON FUNCTION gen_durable.register_fsm, gen_durable.cancel TO a, b;
 CREATE SCHEMA s;
 GRANT ALL ON SCHEMA s TO a, b;
 CREATE TABLE s.ledger (id bigint, step text, by text DEFAULT current_user, pid int DEFAULT pg_backend_pid());
-GRANT ALL ON s.ledger TO a, b;
+CREATE TABLE s.gate (x int);
+GRANT ALL ON s.ledger, s.gate TO a, b;
 CREATE FUNCTION s.run(ctx gen_durable.job) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   got text;
@@ -186,6 +187,15 @@ is($q->("SELECT gen_durable.cancel($id, force => true)"), 'cancelled', 'by force
 $q->("SELECT gen_durable.insert('m', queue => 'c')");
 $ended->('the executor goes on');
 is($q->('SELECT string_agg(status::text, \' \' ORDER BY id) FROM gen_durable.instances'), 'cancelled cancelled done', 'with the next');
+
+# A cancellation that a rollback to a savepoint takes back does not reach the step.
+$fresh->();
+$id = $q->("SELECT id FROM gen_durable.insert('m', '{\"do\": \"DO \$\$ BEGIN WHILE NOT EXISTS (SELECT FROM s.gate) LOOP PERFORM pg_sleep(0.01); END LOOP; END \$\$\"}', 'x', queue => 'c')");
+wait_until('it runs', sub { $q->("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'step x of m%' AND wait_event = 'PgSleep'") eq '1' });
+$q->("BEGIN; SAVEPOINT s; SELECT gen_durable.cancel($id); ROLLBACK TO s; COMMIT");
+$q->('INSERT INTO s.gate VALUES (1)');
+$ended->('a step whose cancellation was taken back');
+is($rows->(), 'x done 0', 'goes on to its end');
 
 # The function is dropped, or replaced, under an executor that has used it.
 $fresh->();
