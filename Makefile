@@ -116,6 +116,7 @@ OBJS = \
 	src/shmem/dispatch.o \
 	src/shmem/limit_counts.o \
 	src/shmem/executor_news.o \
+	src/shmem/executor_self.o \
 	src/shmem/executors.o \
 	src/shmem/news.o \
 	src/shmem/returns.o \

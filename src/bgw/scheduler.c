@@ -29,6 +29,7 @@
 #include "engine/duerows.h"
 #include "guc.h"
 #include "shmem/dispatch.h"
+#include "shmem/executors.h"
 #include "shmem/timers.h"
 
 static GdLaunch launch;
@@ -73,6 +74,7 @@ scheduler_timers(void)
 static void
 scheduler_leave(int code, Datum arg)
 {
+	gd_executors_forget();
 	gd_announcer_leave();
 	gd_feeder_leave();
 }

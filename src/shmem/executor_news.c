@@ -78,7 +78,7 @@ executors_xact_callback(XactEvent event, void *arg)
 		gd_executors_want_look();
 	for (int i = 0; i < npending; i++)
 		if (pending[i].count > 0 || pending[i].due != DT_NOEND)
-			tell |= gd_executors_tell(MyDatabaseId, pending[i].owner, pending[i].hash, pending[i].queue,
+			tell |= gd_executors_tell(pending[i].owner, pending[i].hash, pending[i].queue,
 									  pending[i].len, pending[i].count, pending[i].due);
 	for (int i = 0; i < ncancels; i++)
 		gd_executors_cancel_now(&cancels[i].token);

@@ -23,93 +23,19 @@
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/proc.h"
-#include "storage/spin.h"
 #include "utils/timestamp.h"
 
 #include "compat.h"
 #include "guc.h"
 #include "shmem/databases.h"
+#include "shmem/executor_slots.h"
 #include "shmem/executors.h"
-
-#define NO_PROC (-1)
-#define MS INT64CONST(1000)
 
 /* Crews for each executor that the server may run. */
 #define CREWS_PER_EXECUTOR 8
 
-/* An executor that failed is started again after so long, doubled each time. */
-#define RETRY_MS 1000
-#define RETRY_MAX_DOUBLINGS 6
-
-/* So many executors of a crew may die in a row, each of its first step, before
- * the next start waits: a machine may have no max_crashes. */
-#define DEATHS_AT_ONCE 20
-
-/* An executor that ran for so long did not fail at its start. */
-#define SETTLED_MS 60000
-
-/* So long an executor runs before it makes room for another crew's. */
-#define TURN_MS 1000
-
-/* How often a busy executor may ask for help, in milliseconds. */
-#define MORE_MS 50
-
-typedef enum ExecutorState
-{
-	EXECUTOR_NONE,
-	EXECUTOR_STARTING,			/* registered by a scheduler */
-	EXECUTOR_IDLE,
-	EXECUTOR_BUSY,
-	EXECUTOR_DEAD				/* gone, and its claims are still to be taken
-								 * back */
-} ExecutorState;
-
-typedef struct Crew
-{
-	Oid			database;		/* InvalidOid: free */
-	Oid			owner;
-	uint32		hash;			/* of the queue */
-	int			len;
-	char		queue[GD_NAME_MAX];
-	int			wanted;			/* so many more executors */
-	int			running;		/* executors, starting ones too */
-	int			failures;		/* in a row, at the start */
-	int			deaths;			/* in a row, of the first step */
-	TimestampTz not_before;		/* of the next start */
-	TimestampTz due;			/* wanted from then on, or DT_NOEND */
-} Crew;
-
-typedef struct Executor
-{
-	ExecutorState state;
-	uint32		generation;
-	int			crew;
-	int			procno;
-	pid_t		pid;
-	bool		woken;			/* while idle */
-	bool		stop;
-	bool		progressed;		/* has come past its first step */
-	TimestampTz started_at;
-	TimestampTz lease_until;
-	TimestampTz lease_from;
-	int			ntokens;
-	pg_uuid_t	tokens[GD_EXECUTOR_CLAIMS];
-	bool		cancelled[GD_EXECUTOR_CLAIMS];
-	int			current;
-	uint32		serial;			/* of the step that it runs */
-	uint32		cancel_serial;	/* of the step to cancel; 0: none */
-} Executor;
-
-typedef struct Executors
-{
-	slock_t		lock;
-	uint32		looks;			/* how often the tables had to be looked at */
-	TimestampTz homeless;		/* when the first step is due whose crew has
-								 * no slot, or DT_NOEND */
-	bool		starved;		/* a crew waits for a slot */
-	Executor   *executors;
-	Crew	   *crews;
-} Executors;
+/* A crew that found no room asks again after so long. */
+#define ROOM_MS 1000
 
 static Executors *shared = NULL;
 static Executor *executors;
@@ -117,10 +43,6 @@ static Crew *crews;
 static int	ncrews;
 
 static uint32 looked = 0;		/* what of the looks this process has done */
-
-/* This process, if it is an executor. */
-static Executor *mine = NULL;
-static TimestampTz asked_for_more = 0;
 
 static Size
 crews_offset(void)
@@ -142,9 +64,12 @@ gd_executors_attach(void *start, bool first)
 	executors = (Executor *) ((char *) start + MAXALIGN(sizeof(Executors)));
 	crews = (Crew *) ((char *) start + crews_offset());
 	ncrews = gd_max_executors * CREWS_PER_EXECUTOR;
+	gd_executor_self_attach(shared);
 	if (!first)
 		return;
 	memset(start, 0, gd_executors_size());
+	shared->executors = executors;
+	shared->crews = crews;
 	SpinLockInit(&shared->lock);
 	shared->homeless = DT_NOEND;
 	for (int i = 0; i < ncrews; i++)
@@ -199,21 +124,25 @@ crew_get(Oid database, Oid owner, uint32 hash, const char *queue, int len, Times
 }
 
 /*
- * gd_executors_tell: a crew has count steps that are due, and one that is due later;
- * true if its database's scheduler must hear of it.
+ * gd_executors_tell: a crew of this database has count steps that are due, and
+ * one that is due later; true if the scheduler must hear of it.
+ *
+ * Without a scheduler nobody is wanted, who would be for ever if there never is
+ * one: the next one begins with a look at the tables.
  */
 bool
-gd_executors_tell(Oid database, Oid owner, uint32 hash, const char *queue, int len, int count,
+gd_executors_tell(Oid owner, uint32 hash, const char *queue, int len, int count,
 				  TimestampTz due)
 {
 	int			procnos[8];
 	int			n = 0;
 	int			want = count;
 	bool		tell = false;
+	bool		heard = gd_database_has(GD_SCHEDULER);
 	Crew	   *crew;
 
 	SpinLockAcquire(&shared->lock);
-	crew = crew_get(database, owner, hash, queue, len, count > 0 ? DT_NOBEGIN : due);
+	crew = crew_get(MyDatabaseId, owner, hash, queue, len, count > 0 ? DT_NOBEGIN : due);
 	if (crew == NULL)
 	{
 		if (count > 0)
@@ -235,9 +164,10 @@ gd_executors_tell(Oid database, Oid owner, uint32 hash, const char *queue, int l
 		procnos[n++] = executor->procno;
 		want--;
 	}
-	tell = count > n && crew->wanted == 0;
-	crew->wanted = Min(crew->wanted + Max(count - n, 0), gd_max_executors);
-	if (due != DT_NOEND && n == 0 && due < crew->due)
+	tell = heard && count > n && crew->wanted == 0;
+	if (heard)
+		crew->wanted = Min(crew->wanted + Max(count - n, 0), gd_max_executors);
+	if (heard && due != DT_NOEND && n == 0 && due < crew->due)
 	{
 		crew->due = due;
 		tell = true;
@@ -277,6 +207,23 @@ gd_executors_cancel_now(const pg_uuid_t *token)
 	SpinLockRelease(&shared->lock);
 	if (pid != 0)
 		kill(pid, SIGINT);
+}
+
+/*
+ * gd_executors_forget: the scheduler of this database ends, and no crew of it is
+ * wanted: the next one looks at the tables, if there is one.
+ */
+void
+gd_executors_forget(void)
+{
+	SpinLockAcquire(&shared->lock);
+	for (int i = 0; i < ncrews; i++)
+		if (crews[i].database == MyDatabaseId)
+		{
+			crews[i].wanted = 0;
+			crews[i].due = DT_NOEND;
+		}
+	SpinLockRelease(&shared->lock);
 }
 
 /*
@@ -348,7 +295,7 @@ gd_executors_hire(Oid owner, const text *queue, TimestampTz due)
 	int			len = Min(VARSIZE_ANY_EXHDR(queue), GD_NAME_MAX);
 	uint32		hash = hash_bytes((const unsigned char *) VARDATA_ANY(queue), len);
 
-	(void) gd_executors_tell(MyDatabaseId, owner, hash, VARDATA_ANY(queue), len, due == 0 ? 1 : 0,
+	(void) gd_executors_tell(owner, hash, VARDATA_ANY(queue), len, due == 0 ? 1 : 0,
 							 due == 0 ? DT_NOEND : due);
 }
 
@@ -440,6 +387,17 @@ gd_executors_starve(const GdCrew *crew, TimestampTz not_before)
 }
 
 /*
+ * executor_is_gone: has what a dead executor held ended with its leases?  Its
+ * database may have been dropped, or have no scheduler any more, and then nobody
+ * takes it back.
+ */
+static bool
+executor_is_gone(const Executor *executor, TimestampTz now)
+{
+	return executor->state == EXECUTOR_DEAD && executor->lease_until < now;
+}
+
+/*
  * gd_executors_start: take a slot for one more executor of a crew, up to its
  * limit; slot is -1 if there is none free.  False if none is wanted.
  */
@@ -458,7 +416,7 @@ gd_executors_start(const GdCrew *crew, int limit, TimestampTz now, int *slot, ui
 	{
 		Executor   *executor = &executors[i];
 
-		if (executor->state != EXECUTOR_NONE)
+		if (executor->state != EXECUTOR_NONE && !executor_is_gone(executor, now))
 			continue;
 		executor->state = EXECUTOR_STARTING;
 		executor->generation++;
@@ -475,15 +433,8 @@ gd_executors_start(const GdCrew *crew, int limit, TimestampTz now, int *slot, ui
 	}
 	SpinLockRelease(&shared->lock);
 	if (wanted && *slot < 0)
-		gd_executors_starve(crew, now + RETRY_MS * MS);
+		gd_executors_starve(crew, now + ROOM_MS * MS);
 	return wanted;
-}
-
-/* The slot of a start if it is still that start's.  With the lock held. */
-static Executor *
-executor_of(int slot, uint32 generation)
-{
-	return executors[slot].generation == generation ? &executors[slot] : NULL;
 }
 
 /*
@@ -495,7 +446,7 @@ gd_executors_not_started(int slot, uint32 generation, TimestampTz not_before)
 	Executor   *executor;
 
 	SpinLockAcquire(&shared->lock);
-	executor = executor_of(slot, generation);
+	executor = executor_of(shared, slot, generation);
 	if (executor && executor->state == EXECUTOR_STARTING)
 	{
 		Crew	   *crew = &crews[executor->crew];
@@ -515,7 +466,7 @@ gd_executors_starting(int slot, uint32 generation)
 	bool		starting;
 
 	SpinLockAcquire(&shared->lock);
-	executor = executor_of(slot, generation);
+	executor = executor_of(shared, slot, generation);
 	starting = executor && executor->state == EXECUTOR_STARTING;
 	SpinLockRelease(&shared->lock);
 	return starting;
@@ -604,7 +555,7 @@ gd_executors_renewed(const GdExecutor *executor, TimestampTz from, TimestampTz l
 	Executor   *e;
 
 	SpinLockAcquire(&shared->lock);
-	e = executor_of(executor->slot, executor->generation);
+	e = executor_of(shared, executor->slot, executor->generation);
 	if (e && e->ntokens == executor->ntokens &&
 		memcmp(e->tokens, executor->tokens, sizeof(pg_uuid_t) * e->ntokens) == 0)
 	{
@@ -628,273 +579,4 @@ gd_executors_hold(const pg_uuid_t *token)
 			held |= memcmp(&executors[i].tokens[k], token, sizeof(pg_uuid_t)) == 0;
 	SpinLockRelease(&shared->lock);
 	return held;
-}
-
-/*
- * gd_executor_begin: this process is the executor of a start; false if the
- * start is over.
- */
-bool
-gd_executor_begin(int slot, uint32 generation, Oid *database, GdCrew *crew)
-{
-	SpinLockAcquire(&shared->lock);
-	mine = executor_of(slot, generation);
-	if (mine && mine->state == EXECUTOR_STARTING)
-	{
-		const Crew *c = &crews[mine->crew];
-
-		mine->state = EXECUTOR_BUSY;
-		mine->procno = gd_my_procno();
-		mine->pid = MyProcPid;
-		*database = c->database;
-		crew->index = mine->crew;
-		crew->owner = c->owner;
-		crew->len = c->len;
-		memcpy(crew->queue, c->queue, c->len);
-		crew->queue[c->len] = '\0';
-	}
-	else
-		mine = NULL;
-	SpinLockRelease(&shared->lock);
-	return mine != NULL;
-}
-
-/*
- * gd_executor_end: this process ends.  What it holds is for the scheduler to
- * take back.
- */
-void
-gd_executor_end(bool failed)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	Crew	   *crew;
-	Oid			database;
-
-	if (mine == NULL)
-		return;
-	SpinLockAcquire(&shared->lock);
-	crew = &crews[mine->crew];
-	database = crew->database;
-	crew->running--;
-	mine->procno = NO_PROC;
-	mine->pid = 0;
-	mine->state = mine->ntokens > 0 ? EXECUTOR_DEAD : EXECUTOR_NONE;
-	if (mine->stop)
-		shared->looks++;
-	if (!failed || now - mine->started_at > SETTLED_MS * MS)
-		crew->failures = 0;
-	if (!failed || mine->progressed)
-		crew->deaths = 0;
-	if (failed && mine->ntokens > 0)
-	{
-		/* A step's doing, which is counted there. */
-		crew->wanted++;
-		if (crew->deaths >= DEATHS_AT_ONCE)
-			crew->not_before = now + ((RETRY_MS * MS) << (crew->deaths - DEATHS_AT_ONCE));
-		crew->deaths = Min(crew->deaths + 1, DEATHS_AT_ONCE + RETRY_MAX_DOUBLINGS);
-	}
-	else if (failed)
-	{
-		/* Not at once: it may fail again. */
-		crew->wanted++;
-		crew->not_before = now + ((RETRY_MS * MS) << crew->failures);
-		crew->failures = Min(crew->failures + 1, RETRY_MAX_DOUBLINGS);
-	}
-	SpinLockRelease(&shared->lock);
-	mine = NULL;
-	gd_database_tell_of(database, GD_SCHEDULER);
-}
-
-/*
- * gd_executor_order: may this process go on?
- */
-GdExecutorOrder
-gd_executor_order(void)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	bool		stop;
-
-	SpinLockAcquire(&shared->lock);
-	stop = mine->stop;
-	if (!stop && shared->starved && now - mine->started_at > TURN_MS * MS)
-	{
-		/* Make room for another crew; this one's turn comes again. */
-		stop = true;
-		shared->starved = false;
-		crews[mine->crew].wanted |= mine->state == EXECUTOR_BUSY;
-	}
-	SpinLockRelease(&shared->lock);
-	return stop ? GD_EXECUTOR_STOP : GD_EXECUTOR_GO_ON;
-}
-
-/*
- * gd_executor_limit: this process is to end if its crew is too large by now.
- */
-void
-gd_executor_limit(int limit)
-{
-	int			n = 0;
-
-	SpinLockAcquire(&shared->lock);
-	for (int i = 0; i < gd_max_executors; i++)
-		if (executors[i].state != EXECUTOR_NONE && executors[i].state != EXECUTOR_DEAD &&
-			executors[i].crew == mine->crew && !executors[i].stop)
-			n++;
-	if (n > limit)
-		mine->stop = true;
-	SpinLockRelease(&shared->lock);
-}
-
-/*
- * gd_executor_idle: from now on a commit wakes this process; it looks once
- * more before it sleeps.
- */
-void
-gd_executor_idle(void)
-{
-	SpinLockAcquire(&shared->lock);
-	mine->state = EXECUTOR_IDLE;
-	mine->woken = false;
-	mine->ntokens = 0;
-	SpinLockRelease(&shared->lock);
-}
-
-/*
- * gd_executor_sleeps: has nothing woken this process since it went idle?
- */
-bool
-gd_executor_sleeps(void)
-{
-	bool		sleeps;
-
-	SpinLockAcquire(&shared->lock);
-	sleeps = !mine->woken && !mine->stop;
-	SpinLockRelease(&shared->lock);
-	return sleeps;
-}
-
-/*
- * gd_executor_leave: this process wants to end for want of work; false if
- * some has come.  The next is due then, or DT_NOEND.
- */
-bool
-gd_executor_leave(TimestampTz due)
-{
-	bool		leaves;
-
-	SpinLockAcquire(&shared->lock);
-	leaves = !mine->woken;
-	if (leaves)
-	{
-		mine->state = EXECUTOR_BUSY;	/* nobody counts on it any more */
-		crews[mine->crew].due = Min(crews[mine->crew].due, due);
-	}
-	SpinLockRelease(&shared->lock);
-	return leaves;
-}
-
-/*
- * gd_executor_claims: this process holds these claims, to be said before they
- * are committed.  A wake-up that was meant for it while idle is passed on.
- */
-void
-gd_executor_claims(const pg_uuid_t *tokens, int n, TimestampTz lease_until)
-{
-	bool		begins;
-	bool		pass_on;
-	const Crew *crew = &crews[mine->crew];
-
-	Assert(n <= GD_EXECUTOR_CLAIMS);
-	SpinLockAcquire(&shared->lock);
-	begins = n > 0 && mine->state == EXECUTOR_IDLE;
-	pass_on = begins && mine->woken;
-	if (n > 0)
-		mine->state = EXECUTOR_BUSY;
-	if (mine->ntokens > 0 && (n == 0 || memcmp(&mine->tokens[0], &tokens[0], sizeof(pg_uuid_t)) != 0))
-		mine->progressed = true;
-	mine->ntokens = n;
-	memcpy(mine->tokens, tokens, sizeof(pg_uuid_t) * n);
-	memset(mine->cancelled, 0, sizeof(mine->cancelled));
-	mine->current = -1;
-	mine->lease_from = GetCurrentTimestamp();
-	mine->lease_until = lease_until;
-	SpinLockRelease(&shared->lock);
-	if (!begins)
-		return;
-	asked_for_more = mine->lease_from;
-	if (pass_on)
-		(void) gd_executors_tell(MyDatabaseId, crew->owner, crew->hash, crew->queue, crew->len, 1,
-								 DT_NOEND);
-	gd_database_tell(GD_SCHEDULER); /* it renews the leases from now on */
-}
-
-/*
- * gd_executor_step: this process begins the step of a claim; false if its
- * cancellation has been asked for.
- */
-bool
-gd_executor_step(const pg_uuid_t *token)
-{
-	bool		go = true;
-
-	SpinLockAcquire(&shared->lock);
-	mine->serial++;
-	mine->cancel_serial = 0;
-	mine->current = -1;
-	for (int k = 0; k < mine->ntokens; k++)
-		if (memcmp(&mine->tokens[k], token, sizeof(pg_uuid_t)) == 0)
-		{
-			mine->current = k;
-			go = !mine->cancelled[k];
-		}
-	SpinLockRelease(&shared->lock);
-	return go;
-}
-
-/*
- * gd_executor_step_done: no step is running any more.
- */
-void
-gd_executor_step_done(void)
-{
-	SpinLockAcquire(&shared->lock);
-	mine->serial++;
-	mine->current = -1;
-	SpinLockRelease(&shared->lock);
-}
-
-/*
- * gd_executor_is_cancelled: is a signal to cancel meant for the step that
- * runs?  One that nobody here has sent is.  In a signal handler, so without
- * the lock: a signal that was late for its step may be taken for another's
- * only if both were cancelled.
- */
-bool
-gd_executor_is_cancelled(void)
-{
-	volatile Executor *executor = mine;
-
-	return executor && (executor->cancel_serial == 0 ||
-						executor->cancel_serial == executor->serial);
-}
-
-/*
- * gd_executor_more: this process has been busy for a while and there is more
- * to do: another may help.
- */
-void
-gd_executor_more(void)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	bool		tell = false;
-
-	if (now - asked_for_more < MORE_MS * MS)
-		return;
-	asked_for_more = now;
-	SpinLockAcquire(&shared->lock);
-	tell = crews[mine->crew].wanted == 0;
-	crews[mine->crew].wanted = Max(crews[mine->crew].wanted, 1);
-	SpinLockRelease(&shared->lock);
-	if (tell)
-		gd_database_tell(GD_SCHEDULER);
 }

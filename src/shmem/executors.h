@@ -55,8 +55,8 @@ extern void gd_executors_cancel(const pg_uuid_t *token);
 extern void gd_executors_look(void);
 
 /* What those functions use; safe in a commit callback. */
-extern bool gd_executors_tell(Oid database, Oid owner, uint32 hash, const char *queue, int len,
-							  int count, TimestampTz due);
+extern bool gd_executors_tell(Oid owner, uint32 hash, const char *queue, int len, int count,
+							  TimestampTz due);
 extern void gd_executors_cancel_now(const pg_uuid_t *token);
 extern void gd_executors_want_look(void);
 
@@ -65,6 +65,7 @@ extern void gd_executors_stop(Oid database);
 extern bool gd_executors_quiet(Oid database, bool terminate);
 
 /* For the scheduler, which starts them. */
+extern void gd_executors_forget(void);
 extern void gd_executors_hire(Oid owner, const text *queue, TimestampTz due);
 extern bool gd_executors_take_look(void);
 extern bool gd_executors_next_crew(TimestampTz now, int after, GdCrew *crew,
