@@ -301,21 +301,37 @@ SELECT steps FROM drain();
 -- From 16 on PostgreSQL says more of a role that may not be altered.
 SELECT state->>'q', status, result->>'got', replace(split_part(last_error, E'\n', 1), ' to alter role', '') FROM instances ORDER BY id;
 SELECT current_user = session_user, to_regclass('pg_temp.mine');
--- B drains, and A's steps are not among what it may run. A runs them itself.
+-- B drains, and an admin, and A's steps are not among what they may run. A runs them itself.
 SELECT count(*) FROM insert('tries', '{"q": "SELECT current_user"}');
+CREATE ROLE regress_gd_admin;
+SELECT grant_usage('regress_gd_admin', 'admin');
+GRANT USAGE ON SCHEMA t, h, a TO regress_gd_admin;
 SET ROLE regress_gd_b;
+SELECT steps FROM drain();
+RESET ROLE;
+SET ROLE regress_gd_admin;
 SELECT steps FROM drain();
 RESET ROLE;
 SET ROLE regress_gd_a;
 SELECT steps, done FROM drain();
--- Registering: the owner needs EXECUTE and the schema; only the owner or an admin adds a handler.
+-- Registering: the owner needs EXECUTE and the schema; only who may act as the owner adds a handler.
 SELECT err($$SELECT register_fsm('steals', 'b.only(gen_durable.job)')$$, 'regress_gd_a', 'EXECUTE');
 RESET ROLE;
 SET ROLE regress_gd_b;
 SELECT err($$SELECT register_fsm('tries', 'b.only(gen_durable.job)')$$, 'regress_gd_a'),
   err($$SELECT register_fsm('tries', 'b.only(gen_durable.job)', step => 'x')$$, 'regress_gd_a'), err($$SELECT register_fsm('tries', 'b.only(gen_durable.job)', version => 2)$$, 'regress_gd_a');
 RESET ROLE;
--- An admin adds a handler to A's machine: it must be one that A may call.
+-- An admin who may not act as A changes the settings of A's machine and takes handlers away, but does not choose what runs as A.
+SET ROLE regress_gd_admin;
+SELECT err($$SELECT register_fsm('tries', 'h.one(gen_durable.job)')$$, 'regress_gd_a'), err($$SELECT register_fsm('tries', 'h.one(gen_durable.job)', step => 'x')$$, 'regress_gd_a'),
+  err($$SELECT register_fsm('tries', 'h.one(gen_durable.job)', version => 2)$$, 'regress_gd_a'), err($$SELECT register_fsm('tries', on_error => 'h.decides(gen_durable.job, jsonb)')$$, 'regress_gd_a');
+BEGIN;
+SELECT 'ok' FROM register_fsm('tries', 'a.tries(gen_durable.job)', max_attempts => 3);
+SELECT 'ok' FROM register_fsm('tries', max_attempts => 4);
+SELECT owner, handler, max_attempts FROM fsms WHERE name = 'tries';
+ROLLBACK;
+RESET ROLE;
+-- A superuser adds a handler: it must be one that A may call.
 SELECT err($$SELECT register_fsm('tries', 'b.only(gen_durable.job)', step => 'x')$$, 'regress_gd_a', 'EXECUTE');
 -- EXECUTE taken away later is the step's error.
 SET ROLE regress_gd_b;
@@ -346,9 +362,9 @@ BEGIN;
 DO $$ BEGIN EXECUTE format('REVOKE CONNECT ON DATABASE %I FROM PUBLIC', current_database()); END $$;
 SELECT waits_for FROM why(:id);
 ROLLBACK;
-DROP OWNED BY regress_gd_a, regress_gd_b, regress_gd_nologin;
+DROP OWNED BY regress_gd_a, regress_gd_b, regress_gd_nologin, regress_gd_admin;
 DROP SCHEMA IF EXISTS a, b CASCADE;
-DROP ROLE regress_gd_a, regress_gd_b, regress_gd_nologin;
+DROP ROLE regress_gd_a, regress_gd_b, regress_gd_nologin, regress_gd_admin;
 SELECT steps FROM drain();
 SELECT picks('a');
 SELECT waits_for FROM why(:id);

@@ -5,7 +5,8 @@
  *
  * For tests, which run a whole machine and roll it back, and for servers
  * without the background processes.  Only steps that the server runs, and only
- * those whose machine's owner the caller may be taken for; an admin runs all.
+ * those whose machine's owner the caller may be taken for: they run by the
+ * caller's search_path and temporary objects, with the owner's rights.
  *
  * A step and its outcome are one subtransaction, so what a step does stands or
  * falls with its outcome, as it does in an executor.  What lies in the future
@@ -20,7 +21,6 @@
 #include "utils/memutils.h"
 
 #include "engine/complete.h"
-#include "engine/machines.h"
 #include "engine/pick.h"
 #include "engine/release.h"
 #include "engine/step.h"
@@ -185,7 +185,6 @@ gd_drain(PG_FUNCTION_ARGS)
 
 	drain.request.worker = cstring_to_text(DRAIN_WORKER);
 	drain.request.claimant.kind = GD_CLAIMS_FOR_CALLER;
-	drain.request.claimant.any_owner = gd_machine_admin();
 	while (drain_pass(&drain, only, false) ||
 		   (drain.with_scheduled && drain_pass(&drain, only, true)))
 		;

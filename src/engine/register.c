@@ -128,6 +128,43 @@ register_handler(FunctionCallInfo fcinfo, RegisterArg arg, GdHandlerKind kind, O
 	return gd_handler_check(PG_GETARG_OID(arg), kind, owner);
 }
 
+/*
+ * register_was: the handler that a version has where this call would put one;
+ * NULL if it has none.
+ */
+static text *
+register_was(const Registration *r, GdRow *row)
+{
+	JsonbValue	value;
+
+	if (r->step == NULL)
+		return GD_IS_NULL(row, FSM_HANDLER) ? NULL : DatumGetTextPP(GD_VALUE(row, FSM_HANDLER));
+	if (getKeyJsonValueFromContainer(&DatumGetJsonbP(GD_VALUE(row, FSM_STEP_HANDLERS))->root,
+									 VARDATA_ANY(r->step), VARSIZE_ANY_EXHDR(r->step),
+									 &value) == NULL || value.type != jbvString)
+		return NULL;
+	return cstring_to_text_with_len(value.val.string.val, value.val.string.len);
+}
+
+/*
+ * register_check_right: what runs as the owner is chosen by who may act as it.
+ * An admin who may not can change a machine's settings and take handlers away,
+ * but an owner with more rights would lend them to whatever the admin names.
+ */
+static void
+register_check_right(const Registration *r, const text *was, const text *handler, Oid owner)
+{
+	if (handler == NULL || has_privs_of_role(GetUserId(), owner) ||
+		(was != NULL && gd_text_equal(was, handler)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("%s would run as role \"%s\", to which machine \"%s\" belongs",
+					text_to_cstring(handler), text_to_cstring(r->owner),
+					gd_clip(VARDATA_ANY(r->name), VARSIZE_ANY_EXHDR(r->name))),
+			 errhint("Only a role that may act as the owner can choose its handlers. An admin may change the other settings, and take handlers away.")));
+}
+
 static Interval *
 register_interval(FunctionCallInfo fcinfo, int argno, const char *what)
 {
@@ -345,6 +382,9 @@ gd_register_fsm(PG_FUNCTION_ARGS)
 
 	handler = register_handler(fcinfo, ARG_HANDLER, GD_HANDLER_STEP, owner);
 	on_error = register_handler(fcinfo, ARG_ON_ERROR, GD_HANDLER_ERROR, owner);
+	register_check_right(&r, found ? register_was(&r, row) : NULL, handler, owner);
+	register_check_right(&r, found && !GD_IS_NULL(row, FSM_ON_ERROR) ?
+						 DatumGetTextPP(GD_VALUE(row, FSM_ON_ERROR)) : NULL, on_error, owner);
 	for (int i = 0; i < lengthof(settings); i++)
 		if (settings[i].arg == ARG_ON_ERROR && on_error)
 			r.values[i] = PointerGetDatum(on_error);

@@ -313,8 +313,7 @@ gd_runner_claims(const GdClaimant *claimant, const text *fsm, int version, const
 		case GD_CLAIMS_FOR_OWNER:
 			return OidIsValid(runner.owner) && runner.owner == claimant->owner;
 		case GD_CLAIMS_FOR_CALLER:
-			return OidIsValid(runner.owner) &&
-				(claimant->any_owner || has_privs_of_role(GetUserId(), runner.owner));
+			return OidIsValid(runner.owner) && has_privs_of_role(GetUserId(), runner.owner);
 	}
 	return false;
 }

@@ -34,8 +34,6 @@ typedef struct GdClaimant
 {
 	GdClaimantKind kind;
 	Oid			owner;			/* GD_CLAIMS_FOR_OWNER */
-	bool		any_owner;		/* GD_CLAIMS_FOR_CALLER: the caller is an
-								 * admin */
 } GdClaimant;
 
 extern void gd_runners_init(void);
