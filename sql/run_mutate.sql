@@ -138,10 +138,23 @@ CREATE TABLE t.run_events (run_id text REFERENCES gen_durable.runs ON DELETE CAS
 INSERT INTO t.run_events VALUES ('young', 1), ('young', 2), ('runs', 1);
 CREATE ROLE gd_collector;
 SELECT grant_usage('gd_collector', 'admin');
+-- Triggers run with the rights of the table's owner, so not by the caller's search_path.
+CREATE TABLE t.noted (what text);
+CREATE FUNCTION t.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO t.noted VALUES (lower('NOTED')); RETURN NULL; END $$;
+CREATE TRIGGER note AFTER DELETE ON runs FOR EACH ROW EXECUTE FUNCTION t.note();
+CREATE SCHEMA gd_collector AUTHORIZATION gd_collector;
 SET ROLE gd_collector;
-SELECT gc('0'), current_user;
+CREATE FUNCTION gd_collector.lower(text) RETURNS text LANGUAGE sql AS 'SELECT ''ran as '' || current_user';
+SET search_path = gd_collector, pg_catalog;
+SELECT gen_durable.gc('0'), current_user, current_setting('search_path');
 RESET ROLE;
-DROP OWNED BY gd_collector;
+SET search_path = gen_durable, t;
+SET client_min_messages = warning;
+DROP OWNED BY gd_collector CASCADE;
+RESET client_min_messages;
 DROP ROLE gd_collector;
+DROP TRIGGER note ON runs;
+SELECT * FROM t.noted;
+DROP TABLE t.noted;
 SELECT * FROM t.run_events;
 DROP TABLE t.run_events;

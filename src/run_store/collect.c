@@ -15,6 +15,7 @@
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
 #include "utils/reltrigger.h"
 #include "utils/timestamp.h"
@@ -41,6 +42,9 @@ collect_wants_sql(GdTable *runs)
 
 /*
  * collect_by_sql: delete a locked run as SQL does.
+ *
+ * The triggers run with the owner's rights, so not by the names that the
+ * caller's search_path finds.
  */
 static void
 collect_by_sql(GdTable *runs, GdRow *row)
@@ -49,14 +53,18 @@ collect_by_sql(GdTable *runs, GdRow *row)
 	Datum		args[] = {GD_VALUE(row, RUN_RUN_ID)};
 	Oid			save_user;
 	int			save_context;
+	int			guc_level = NewGUCNestLevel();
 
 	GetUserIdAndSecContext(&save_user, &save_context);
 	SetUserIdAndSecContext(runs->rel->rd_rel->relowner, save_context | SECURITY_LOCAL_USERID_CHANGE);
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
 	SPI_connect();
 	if (SPI_execute_with_args("DELETE FROM gen_durable.runs WHERE run_id OPERATOR(pg_catalog.=) $1",
 							  1, argtypes, args, NULL, false, 0) != SPI_OK_DELETE)
 		elog(ERROR, "could not delete a run");
 	SPI_finish();
+	AtEOXact_GUC(false, guc_level);
 	SetUserIdAndSecContext(save_user, save_context);
 }
 
