@@ -71,7 +71,7 @@ orphan_since(GdTable *instances, TupleTableSlot *slot, TimestampTz now, pg_uuid_
 	if (gd_dispatch_find(token, NULL) != GD_DISPATCH_NONE)
 		return DT_NOEND;
 	gd_queue_read(DatumGetTextPP(gd_slot_datum(instances, slot, INST_QUEUE)), now, &queue);
-	margin = Max(gd_later(0, &queue.lease_ttl) - 2 * gd_heartbeat_interval * MS, 0);
+	margin = Max(gd_later(0, &queue.lease_ttl) - 2 * MS * gd_heartbeat_interval, 0);
 	return DatumGetTimestampTz(gd_slot_datum(instances, slot, INST_LEASE_EXPIRES_AT)) - margin;
 }
 

@@ -57,13 +57,15 @@ static bool settings_changed = false;
 static void
 note_room(void)
 {
+	int			size = Max(2 * notes_size, 64);
+
 	if (nnotes < notes_size)
 		return;
-	notes_size = Max(2 * notes_size, 64);
 	if (notes == NULL)
-		notes = MemoryContextAlloc(TopMemoryContext, sizeof(Note) * notes_size);
+		notes = MemoryContextAlloc(TopMemoryContext, sizeof(Note) * size);
 	else
-		notes = repalloc_huge(notes, sizeof(Note) * notes_size);
+		notes = repalloc_huge(notes, sizeof(Note) * size);
+	notes_size = size;
 }
 
 static void

@@ -372,11 +372,13 @@ note(GdWakeKey key, const GdPlace *place, bool claimed)
 		}
 	if (nnotes == notes_size)
 	{
-		notes_size = Max(2 * notes_size, 16);
+		int			size = Max(2 * notes_size, 16);
+
 		if (notes == NULL)
-			notes = MemoryContextAlloc(TopTransactionContext, sizeof(Note) * notes_size);
+			notes = MemoryContextAlloc(TopTransactionContext, sizeof(Note) * size);
 		else
-			notes = repalloc_huge(notes, sizeof(Note) * notes_size);
+			notes = repalloc_huge(notes, sizeof(Note) * size);
+		notes_size = size;
 	}
 	notes[nnotes].key = key;
 	notes[nnotes].place = *place;

@@ -46,6 +46,12 @@ my $looks = sub {
 wait_until('it sleeps', sub { $scheduler->() ne '' && $looks->() });
 is($state->(), '1 executing 0 0 beats, 7 executing 0 0 gen_durable scheduler, 1 executing 0 0 picked', 'what may be somebody\'s is left alone');
 
+# So it is where two beats are more than an integer of milliseconds.
+$node->append_conf('postgresql.conf', "gen_durable.heartbeat_interval = '2000000000ms'\n");
+kill_backend($node, $scheduler->());
+wait_until('it has looked again', sub { $scheduler->() ne '' && $looks->() });
+is($state->(), '1 executing 0 0 beats, 7 executing 0 0 gen_durable scheduler, 1 executing 0 0 picked', 'and with beats weeks apart');
+
 # A worker that had taken one out of the lost buffer beats: it is no orphan, and can commit.
 is($q->("SELECT held FROM gen_durable.heartbeat(ARRAY['$silent'::uuid], '5 minutes')"), 't', 'a beat after the crash');
 is($q->("SELECT locked_by FROM gen_durable.instances WHERE token = '$silent'"), 'unknown worker', 'says that somebody has it');
