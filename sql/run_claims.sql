@@ -173,6 +173,15 @@ SELECT due(at => '2020-01-12'), run_abandon_claim('a', claim_of('a'), 1, '2020-0
 UPDATE runs SET claim_abandons = 2147483647;
 SELECT due(at => '2020-01-17'), run_abandon_claim('a', claim_of('a'), 1, '2020-01-17', 1, true, '1 us', '5 years', now => '2020-01-17');
 SELECT claim_abandons, wake_at FROM runs;
+-- now() means at once, although the engine's clock is past it already; what is before it is refused, and so is a now that is given and later.
+CALL fresh_runs();
+SELECT run('a');
+BEGIN;
+SELECT due(), run_abandon_claim('a', claim_of('a'), 1, now(), 2);
+SELECT wake_at = now() FROM runs;
+SELECT due(at => now()), err(format($$SELECT run_abandon_claim('a', %L, 1, now() - interval '1 us', 2)$$, claim_of('a'))) LIKE '22023%', err(format($$SELECT run_abandon_claim('a', %L, 1, now(), 2, now => now() + interval '1 us')$$, claim_of('a'))) LIKE '22023%';
+SELECT run_abandon_claim('a', claim_of('a'), 1, clock_timestamp(), 2);
+COMMIT;
 -- A wake that no timestamp can hold would make the row unreadable, and a dump of it impossible.
 CALL fresh_runs();
 SELECT run('a');

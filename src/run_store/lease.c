@@ -13,6 +13,7 @@
 
 #include <math.h>
 
+#include "access/xact.h"
 #include "fmgr.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -184,6 +185,26 @@ abandon_read_backoff(FunctionCallInfo fcinfo, Abandon *abandon)
 				 errhint("An ordinary abandon is tried again at retry_at.")));
 }
 
+/*
+ * abandon_check_retry: retry_at must not be before now (DK-110).  Where now was
+ * left out, SQL's now() is early enough too: it is how one says "at once", and
+ * always earlier than the clock that is read here.
+ */
+static void
+abandon_check_retry(const Abandon *abandon, bool now_left_out)
+{
+	TimestampTz earliest = abandon->now;
+
+	if (now_left_out)
+		earliest = Min(earliest, GetCurrentTransactionStartTimestamp());
+	if (abandon->retry_at < earliest)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("retry_at %s must not be before now, %s",
+						pstrdup(timestamptz_to_str(abandon->retry_at)),
+						pstrdup(timestamptz_to_str(earliest)))));
+}
+
 static void
 abandon_read(FunctionCallInfo fcinfo, Abandon *abandon)
 {
@@ -204,12 +225,7 @@ abandon_read(FunctionCallInfo fcinfo, Abandon *abandon)
 	abandon->non_poisoning = PG_GETARG_BOOL(5);
 	abandon_read_backoff(fcinfo, abandon);
 	abandon->now = gd_run_arg_now(fcinfo, 8, gd_now());
-	if (abandon->retry_at < abandon->now)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("retry_at %s must not be before now, %s",
-						pstrdup(timestamptz_to_str(abandon->retry_at)),
-						pstrdup(timestamptz_to_str(abandon->now)))));
+	abandon_check_retry(abandon, PG_ARGISNULL(8));
 }
 
 /*
