@@ -30,6 +30,7 @@
 #include "guc.h"
 #include "shmem/databases.h"
 #include "shmem/dispatch.h"
+#include "shmem/returns.h"
 #include "shmem/stats.h"
 
 #define LAUNCHER_TYPE "gen_durable launcher"
@@ -169,6 +170,7 @@ launcher_start(const GdLaunch *launch, TimestampTz now)
 		gd_database_forget(launch);
 		gd_stats_forget(launch->database);
 		gd_dispatch_forget(launch->database);
+		gd_returns_forget(launch->database);
 	}
 	else if (!launcher_register(launch))
 	{

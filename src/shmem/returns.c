@@ -82,40 +82,58 @@ gd_return_put(const char *key, int shard)
 }
 
 /*
- * gd_returns_take: take what is queued for this database, at most so many;
- * returns how many.  The order is lost, and means nothing.
+ * returns_remove: take out what is queued for a database, at most so many, to
+ * where it is wanted, if it is; returns how many.  The order is lost, and means
+ * nothing.
  */
-int
-gd_returns_take(GdReturn *taken, int max)
+static int
+returns_remove(Oid database, GdReturn *taken, int max)
 {
 	int			n = 0;
 	int			i = 0;
+	bool		more = gd_shmem_ready();
 
-	if (!gd_shmem_ready())
-		return 0;
-	while (n < max)
+	while (more && n < max)
 	{
-		bool		more;
-
 		SpinLockAcquire(&returns->lock);
 		/* A short piece at a time, since others spin meanwhile. */
 		for (int looked = 0; looked < 64 && i < returns->n && n < max; looked++)
 		{
-			if (returns->entries[i].database != MyDatabaseId)
+			if (returns->entries[i].database != database)
 			{
 				i++;
 				continue;
 			}
-			taken[n++] = returns->entries[i];
+			if (taken)
+				taken[n] = returns->entries[i];
+			n++;
 			if (i != --returns->n)
 				returns->entries[i] = returns->entries[returns->n];
 		}
 		more = i < returns->n;
 		SpinLockRelease(&returns->lock);
-		if (!more)
-			break;
 	}
 	return n;
+}
+
+/*
+ * gd_returns_take: take what is queued for this database, at most so many;
+ * returns how many.
+ */
+int
+gd_returns_take(GdReturn *taken, int max)
+{
+	return returns_remove(MyDatabaseId, taken, max);
+}
+
+/*
+ * gd_returns_forget: a database is gone, and with it whoever would take what is
+ * queued for it.
+ */
+void
+gd_returns_forget(Oid database)
+{
+	(void) returns_remove(database, NULL, RETURNS);
 }
 
 /*

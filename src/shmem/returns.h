@@ -23,6 +23,7 @@ extern Size gd_returns_size(void);
 extern void gd_returns_attach(void *start, bool first);
 extern bool gd_return_put(const char *key, int shard);
 extern int	gd_returns_take(GdReturn *taken, int max);
+extern void gd_returns_forget(Oid database);
 extern pg_atomic_uint64 *gd_remote_not_before(void);
 extern pg_atomic_uint32 *gd_remote_failures(void);
 

@@ -48,6 +48,7 @@ is($state->(), '1 executing 0 0 beats, 7 executing 0 0 gen_durable scheduler, 1 
 
 # So it is where two beats are more than an integer of milliseconds.
 $node->append_conf('postgresql.conf', "gen_durable.heartbeat_interval = '2000000000ms'\n");
+$node->reload;
 kill_backend($node, $scheduler->());
 wait_until('it has looked again', sub { $scheduler->() ne '' && $looks->() });
 is($state->(), '1 executing 0 0 beats, 7 executing 0 0 gen_durable scheduler, 1 executing 0 0 picked', 'and with beats weeks apart');
