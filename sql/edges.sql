@@ -106,3 +106,8 @@ SELECT fsm FROM pick('why', 'holder');
 SELECT created FROM insert('waits', queue => 'why', concurrency_key => 'why');
 SELECT waits_for, held_by FROM instances i, LATERAL why(i.id) WHERE fsm = 'waits';
 TRUNCATE gen_durable.instances CASCADE;
+
+-- The views are of one meaning, and silent, whatever the caller's strings are.
+SET standard_conforming_strings = off;
+SELECT count(*) >= 0 FROM workers;
+RESET standard_conforming_strings;

@@ -86,5 +86,14 @@ SELECT pg_temp.altered(d) FROM unnest(ARRAY[
   'DROP INDEX gen_durable.instances_pick; CREATE INDEX instances_pick ON gen_durable.instances (queue, priority DESC, eligible_at, id) WHERE blocked_on IS NULL',
   'DROP INDEX gen_durable.instances_pick; CREATE INDEX instances_pick ON gen_durable.signals (id) WHERE id > 0',
   'DROP INDEX gen_durable.instances_key; CREATE INDEX instances_key ON gen_durable.instances (concurrency_key) WHERE concurrency_key IS NOT NULL',
-  'DROP INDEX gen_durable.instances_key; CREATE UNIQUE INDEX instances_key ON gen_durable.instances (concurrency_key COLLATE "POSIX") WHERE concurrency_key IS NOT NULL']) d;
+  'DROP INDEX gen_durable.instances_key; CREATE UNIQUE INDEX instances_key ON gen_durable.instances (concurrency_key COLLATE "POSIX") WHERE concurrency_key IS NOT NULL',
+  'ALTER TYPE gen_durable.job ALTER ATTRIBUTE attempt TYPE text',
+  'ALTER TYPE gen_durable.job ADD ATTRIBUTE more int',
+  'ALTER TYPE gen_durable.job ADD ATTRIBUTE more int; ALTER TYPE gen_durable.job DROP ATTRIBUTE more',
+  'ALTER TYPE gen_durable.child DROP ATTRIBUTE state',
+  'ALTER TYPE gen_durable.child ALTER ATTRIBUTE status TYPE text',
+  'ALTER TYPE gen_durable.run ALTER ATTRIBUTE step TYPE text CASCADE',
+  'ALTER TYPE gen_durable.run_decision ALTER ATTRIBUTE run TYPE gen_durable.run_info',
+  'ALTER TYPE gen_durable.inbox_signal RENAME TO away',
+  $$ALTER TYPE gen_durable.durable_status RENAME VALUE 'cancelled' TO 'away'$$]) d;
 SELECT pg_temp.life('unharmed');

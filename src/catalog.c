@@ -2,9 +2,10 @@
  * catalog.c
  *		Where the extension's tables, indexes, columns and statuses are.
  *
- * The direct path reads values by their columns' types and scans indexes by
- * their keys without any further look, so both are checked here to be what the
- * extension made: an administrator can have altered them.
+ * The direct path reads values by their columns' types, scans indexes by their
+ * keys and forms rows of the extension's composite types without any further
+ * look, so all three are checked here to be what the extension made: an
+ * administrator can have altered them.
  */
 #include "postgres.h"
 
@@ -356,6 +357,44 @@ static const char *const statuses[GD_NSTATUSES] = {
 	"done", "failed", "cancelled",
 };
 
+/*
+ * The composite types that rows are returned as and handlers called with; they
+ * are built from arrays of values as long as this, and taken apart likewise.
+ */
+#define RUN_TYPE ANYELEMENTOID
+#define MAX_TYPE_COLUMNS 17
+
+typedef struct RowType
+{
+	const char *name;
+	int			ncolumns;
+	Oid			types[MAX_TYPE_COLUMNS];
+} RowType;
+
+enum
+{
+	ROW_TYPE_RUN,
+	NROW_TYPES = 6
+};
+
+static const RowType row_types[NROW_TYPES] = {
+	[ROW_TYPE_RUN] = {"run", 10,
+		{TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INT8OID, BYTEAOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+	TIMESTAMPTZOID}},
+	{"run_info", 17,
+		{TEXTOID, TEXTOID, TEXTOID, TEXTOID, INT4OID, INT8OID, BYTEAOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+			TIMESTAMPTZOID, TEXTOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID, INT4OID, TIMESTAMPTZOID,
+	TEXTOID}},
+	{"run_decision", 6, {TEXTOID, RUN_TYPE, TEXTOID, TEXTOID, TIMESTAMPTZOID, JSONBOID}},
+	{"job", 13,
+		{UUIDOID, INT8OID, TEXTOID, INT4OID, TEXTOID, JSONBOID, INT4OID, JSONBOID, JSONBOID, JSONBOID, TEXTOID,
+	TEXTOID, TIMESTAMPTZOID}},
+	{"child", 6, {INT8OID, TEXTOID, STATUS_TYPE, JSONBOID, JSONBOID, TEXTOID}},
+	{"inbox_signal", 4, {INT8OID, TEXTOID, JSONBOID, TIMESTAMPTZOID}},
+};
+
+static Oid	row_type_relations[NROW_TYPES];
+
 /* How often the catalog is read for one call at most. */
 #define CATALOG_TRIES 3
 
@@ -372,6 +411,9 @@ catalog_forget(Datum arg, Oid relid)
 		return;
 	for (int t = 0; t < GD_NTABLES && catalog_valid; t++)
 		if (relid == InvalidOid || relid == catalog.table[t])
+			catalog_valid = false;
+	for (int r = 0; r < NROW_TYPES && catalog_valid; r++)
+		if (relid == row_type_relations[r])
 			catalog_valid = false;
 }
 
@@ -551,8 +593,63 @@ catalog_status(Oid type, const char *label)
 									  ObjectIdGetDatum(type), CStringGetDatum(label));
 
 	if (!OidIsValid(oid))
-		elog(ERROR, "status \"%s\" does not exist", label);
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("status \"%s\" does not exist", label),
+				 errhint("Give the value of %s.durable_status its name back.", SCHEMA_NAME)));
 	return oid;
+}
+
+/*
+ * row_type_column: is a column of a composite type as it was made?
+ */
+static bool
+row_type_column(Oid relation, AttrNumber attno, Oid type)
+{
+	HeapTuple	tuple = SearchSysCache2(ATTNUM, ObjectIdGetDatum(relation), Int16GetDatum(attno));
+	Form_pg_attribute attr;
+	bool		right;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	if (type == STATUS_TYPE)
+		type = catalog.status_type;
+	else if (type == RUN_TYPE)
+		type = get_rel_type_id(row_type_relations[ROW_TYPE_RUN]);
+	attr = (Form_pg_attribute) GETSTRUCT(tuple);
+	right = !attr->attisdropped && attr->atttypid == type;
+	ReleaseSysCache(tuple);
+	return right;
+}
+
+/*
+ * catalog_row_type: the relation of a composite type, which must have the
+ * columns that it was made with and no more.
+ */
+static Oid
+catalog_row_type(Oid schema, int r)
+{
+	const RowType *shape = &row_types[r];
+	Oid			relation = get_relname_relid(shape->name, schema);
+	bool		right;
+
+	if (!OidIsValid(relation))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("type \"%s.%s\" does not exist", SCHEMA_NAME, shape->name),
+				 errhint("Was it renamed, or is ALTER EXTENSION gen_durable UPDATE due?")));
+	row_type_relations[r] = relation;
+	right = !SearchSysCacheExists2(ATTNUM, ObjectIdGetDatum(relation),
+								   Int16GetDatum(shape->ncolumns + 1));
+	for (int c = 0; c < shape->ncolumns && right; c++)
+		right = row_type_column(relation, c + 1, shape->types[c]);
+	if (!right)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("type \"%s.%s\" has not the attributes that the extension made it with",
+						SCHEMA_NAME, shape->name),
+				 errhint("Its functions return it as it was; change its attributes back.")));
+	return relation;
 }
 
 static void
@@ -589,6 +686,8 @@ catalog_read(void)
 			catalog.index[i] = catalog_index(schema, i);
 		for (int s = 0; s < GD_NSTATUSES; s++)
 			catalog.status[s] = catalog_status(catalog.status_type, statuses[s]);
+		for (int r = 0; r < NROW_TYPES; r++)
+			row_type_relations[r] = catalog_row_type(schema, r);
 	} while (!catalog_valid && ++tries < CATALOG_TRIES);
 }
 

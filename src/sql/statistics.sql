@@ -45,7 +45,7 @@ RETURNS SETOF record LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 10 SECURITY DEFINE
   SELECT substr(a.backend_type, length('gen_durable ') + 1), a.pid, a.backend_start,
          coalesce(a.wait_event_type || ': ' || a.wait_event, a.state)
   FROM pg_stat_activity AS a
-  WHERE a.backend_type LIKE 'gen\_durable %' AND (a.datid IS NULL OR a.datname = current_database())
+  WHERE starts_with(a.backend_type, 'gen_durable ') AND (a.datid IS NULL OR a.datname = current_database())
 $processes$;
 COMMENT ON FUNCTION gen_durable.processes IS
   'The extension''s processes that work for this database, for the view workers.';
