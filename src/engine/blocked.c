@@ -117,12 +117,12 @@ gd_blocked_head(GdTable *instances, const text *blocked_on, const text *queue, G
 }
 
 /*
- * gd_blocked_promoted: load the row of a queue that was promoted for a key
+ * blocked_promoted: load the row of a queue that was promoted for a key
  * and is not claimed yet, unlocked; false if there is none.
  */
-bool
-gd_blocked_promoted(GdTable *instances, const text *blocked_on, const text *queue,
-					GdRow *promoted)
+static bool
+blocked_promoted(GdTable *instances, const text *blocked_on, const text *queue,
+				 GdRow *promoted)
 {
 	return blocked_first(instances, GD_INSTANCES_PROMOTED, blocked_on, queue, promoted);
 }
@@ -135,7 +135,7 @@ bool
 gd_blocked_next(GdTable *instances, const text *blocked_on, const text *queue, GdRow *next)
 {
 	GdRow	   *head = gd_row_create(instances);
-	bool		found = gd_blocked_promoted(instances, blocked_on, queue, next);
+	bool		found = blocked_promoted(instances, blocked_on, queue, next);
 
 	if (gd_blocked_head(instances, blocked_on, queue, head) &&
 		(!found || gd_instance_before(head, next)))
@@ -234,7 +234,7 @@ promote_head(GdTable *instances, const text *mark, const text *queue, GdRow *hea
 {
 	GdRow	   *turn = gd_row_create(instances);
 	ItemPointerData tid = head->tid;
-	bool		given = gd_blocked_promoted(instances, mark, queue, turn) &&
+	bool		given = blocked_promoted(instances, mark, queue, turn) &&
 	!gd_instance_before(head, turn);
 
 	gd_row_free(turn);

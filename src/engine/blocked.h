@@ -15,8 +15,6 @@ extern text *gd_blocked_on(const char *kind, const text *key);
 extern bool gd_blocked_key_held(GdTable *instances, const text *key);
 extern bool gd_blocked_head(GdTable *instances, const text *blocked_on,
 							const text *queue, GdRow *head);
-extern bool gd_blocked_promoted(GdTable *instances, const text *blocked_on,
-								const text *queue, GdRow *promoted);
 extern bool gd_blocked_next(GdTable *instances, const text *blocked_on,
 							const text *queue, GdRow *next);
 extern void gd_blocked_mark(GdRow *row, text *blocked_on, TimestampTz refill_at,

@@ -522,10 +522,10 @@ gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request)
 }
 
 /*
- * gd_pick_put: add jobs to the set that a call returns.
+ * pick_put: add jobs to the set that a call returns.
  */
-void
-gd_pick_put(FunctionCallInfo fcinfo, GdJob *jobs, int njobs)
+static void
+pick_put(FunctionCallInfo fcinfo, GdJob *jobs, int njobs)
 {
 	ReturnSetInfo *out = (ReturnSetInfo *) fcinfo->resultinfo;
 
@@ -540,7 +540,7 @@ Datum
 gd_pick_return(FunctionCallInfo fcinfo, GdJob *jobs, int njobs)
 {
 	InitMaterializedSRF(fcinfo, 0);
-	gd_pick_put(fcinfo, jobs, njobs);
+	pick_put(fcinfo, jobs, njobs);
 	return (Datum) 0;
 }
 

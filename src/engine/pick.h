@@ -33,7 +33,6 @@ typedef struct GdPickRequest
 
 extern void gd_pick_request(FunctionCallInfo fcinfo, int first_arg, GdPickRequest *request);
 extern int	gd_pick_jobs(const GdPickRequest *request, GdJob **jobs);
-extern void gd_pick_put(FunctionCallInfo fcinfo, GdJob *jobs, int njobs);
 extern Datum gd_pick_return(FunctionCallInfo fcinfo, GdJob *jobs, int njobs);
 
 #endif							/* GEN_DURABLE_PICK_H */

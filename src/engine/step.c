@@ -86,10 +86,10 @@ gd_step_running(void)
 }
 
 /*
- * gd_step_timed_out: was the error that a step ended with its own timeout?
+ * step_timed_out: was the error that a step ended with its own timeout?
  */
-bool
-gd_step_timed_out(const ErrorData *error)
+static bool
+step_timed_out(const ErrorData *error)
 {
 	return timed_out && error->sqlerrcode == ERRCODE_QUERY_CANCELED;
 }
@@ -363,7 +363,7 @@ gd_step_failed_twice(ErrorData *error, ErrorData *second, GdOutcome *outcome)
 static bool
 step_cancelled(const ErrorData *error)
 {
-	return error->sqlerrcode == ERRCODE_QUERY_CANCELED && !gd_step_timed_out(error) &&
+	return error->sqlerrcode == ERRCODE_QUERY_CANCELED && !step_timed_out(error) &&
 		!(error->funcname && strcmp(error->funcname, "exec_stmt_raise") == 0);
 }
 
@@ -378,7 +378,7 @@ step_decide(Try *try, ErrorData *error, bool cancels)
 	const GdStep *step = try->step;
 	GdOutcome  *outcome = try->outcome;
 
-	if (gd_step_timed_out(error))
+	if (step_timed_out(error))
 	{
 		error->message = psprintf("step exceeded its statement_timeout of %d ms",
 								  step->timeout_ms);

@@ -28,7 +28,6 @@ extern bool gd_step_try(const GdStep *step, GdOutcome *outcome, GdStepFinish fin
 extern bool gd_step_failed(const GdStep *step, ErrorData *error, GdOutcome *outcome,
 						   GdStepFinish finish, void *arg);
 extern void gd_step_failed_twice(ErrorData *error, ErrorData *second, GdOutcome *outcome);
-extern bool gd_step_timed_out(const ErrorData *error);
 extern bool gd_step_running(void);
 
 #endif							/* GEN_DURABLE_STEP_H */

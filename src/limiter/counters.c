@@ -141,10 +141,10 @@ gd_credits_fold(const text *key, int shard, Snapshot snapshot)
 }
 
 /*
- * gd_credits_add: note that slots came back.
+ * credits_add: note that slots came back.
  */
-void
-gd_credits_add(const text *key, int shard, int slots)
+static void
+credits_add(const text *key, int shard, int slots)
 {
 	GdTable    *credits = gd_table_open(GD_CREDITS);
 	GdRow	   *row = gd_row_create(credits);
@@ -354,7 +354,7 @@ gd_table_credit(const GdSlots *slots, int nslots)
 			continue;
 		shard = slots[i].shard % slots[i].policy->shards;
 		if (!credit_shard(buckets, &scan, &slots[i], shard, &over))
-			gd_credits_add(slots[i].key, shard, slots[i].count);
+			credits_add(slots[i].key, shard, slots[i].count);
 		gd_table_flush();
 		if (over)
 			gd_gate_heal(buckets, slots[i].policy, slots[i].key, NULL);

@@ -34,7 +34,6 @@ extern void gd_shard_load(GdShard *shard, GdTable *buckets, GdRow *row);
 extern void gd_shard_write(GdTable *buckets, GdLimitKind kind, const text *key, GdShard *shard);
 extern int64 gd_credits_sum(const text *key, int shard);
 extern int64 gd_credits_fold(const text *key, int shard, Snapshot snapshot);
-extern void gd_credits_add(const text *key, int shard, int slots);
 extern void gd_gate_shares(const GdPolicy *policy, const int64 *slots, GdShard *shards);
 extern int	gd_gate_heal(GdTable *buckets, const GdPolicy *policy, const text *key,
 						 const GdHeld *known);

@@ -406,10 +406,10 @@ gd_feed_poke(GdWakeKey key)
 }
 
 /*
- * gd_dispatch_any: may there be any claim here?
+ * dispatch_any: may there be any claim here?
  */
-bool
-gd_dispatch_any(void)
+static bool
+dispatch_any(void)
 {
 	return gd_shmem_ready() && pg_atomic_read_u32(&shared->nclaims) > 0;
 }
@@ -423,7 +423,7 @@ gd_dispatch_has(GdWakeKey key)
 	Feed	   *feed;
 	bool		has;
 
-	if (!gd_dispatch_any())
+	if (!dispatch_any())
 		return false;
 	SpinLockAcquire(&shared->lock);
 	feed = feed_find(key);
@@ -485,7 +485,7 @@ gd_dispatch_recall(const pg_uuid_t *token, TimestampTz now)
 	Claim	   *claim;
 	bool		recalled;
 
-	if (!gd_dispatch_any())
+	if (!dispatch_any())
 		return false;
 	SpinLockAcquire(&shared->lock);
 	claim = claim_find(token);
@@ -570,7 +570,7 @@ gd_dispatch_find(const pg_uuid_t *token, GdHolder *holder)
 	Claim	   *claim;
 	GdDispatchState state = GD_DISPATCH_NONE;
 
-	if (!gd_dispatch_any())
+	if (!dispatch_any())
 		return state;
 	SpinLockAcquire(&shared->lock);
 	claim = claim_find(token);
@@ -593,7 +593,7 @@ gd_dispatch_read(GdDispatched **into)
 {
 	int			n = 0;
 
-	if (!gd_dispatch_any())
+	if (!dispatch_any())
 		return 0;
 	*into = palloc_extended(sizeof(GdDispatched) * gd_dispatch_buffer, MCXT_ALLOC_HUGE);
 	for (int i = 0; i < gd_dispatch_buffer; i++)

@@ -89,7 +89,6 @@ extern void gd_dispatch_attach(void *start, bool first);
 extern bool gd_feed_is_open(GdWakeKey key);
 extern bool gd_feed_observe(const text *queue);
 extern void gd_feed_poke(GdWakeKey key);
-extern bool gd_dispatch_any(void);
 extern bool gd_dispatch_has(GdWakeKey key);
 extern bool gd_dispatch_take(GdWakeKey key, const text *worker, TimestampTz now,
 							 GdTaken *taken);

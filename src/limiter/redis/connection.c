@@ -396,8 +396,8 @@ gd_redis_begin(GdCall *call, GdScript script, int nkeys, int nargs)
 	gd_redis_text(call, "gen_durable:era");
 }
 
-void
-gd_redis_word(GdCall *call, const char *word, int len)
+static void
+call_word(GdCall *call, const char *word, int len)
 {
 	Assert(call->n < call->size);
 	call->words[call->n] = word;
@@ -407,7 +407,7 @@ gd_redis_word(GdCall *call, const char *word, int len)
 void
 gd_redis_text(GdCall *call, const char *text)
 {
-	gd_redis_word(call, text, strlen(text));
+	call_word(call, text, strlen(text));
 }
 
 /*

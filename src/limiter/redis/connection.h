@@ -34,7 +34,6 @@ typedef struct GdCall
 extern const char *const gd_redis_scripts[GD_NSCRIPTS];
 
 extern void gd_redis_begin(GdCall *call, GdScript script, int nkeys, int nargs);
-extern void gd_redis_word(GdCall *call, const char *word, int len);
 extern void gd_redis_text(GdCall *call, const char *text);
 extern void gd_redis_arguments(GdCall *call);
 extern redisReply *gd_redis_call(const GdCall *call);
