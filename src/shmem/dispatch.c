@@ -19,8 +19,10 @@
  * it.
  *
  * Lock: one spinlock, held for straight-line code.  What walks does so over a
- * bounded number of short heads.  All of it is safe in a commit callback but
- * what allocates.
+ * bounded number of short heads, but for the look for old leases: it goes
+ * through a feed's claims in one state, and gen_durable.dispatch_buffer says
+ * how many there can be.  All of it is safe in a commit callback but what
+ * allocates.
  */
 #include "postgres.h"
 
