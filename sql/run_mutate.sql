@@ -158,3 +158,15 @@ SELECT * FROM t.noted;
 DROP TABLE t.noted;
 SELECT * FROM t.run_events;
 DROP TABLE t.run_events;
+-- A foreign key that does not take its rows along keeps the run, and nothing else: the rest is collected, and tick goes on.
+CREATE TABLE t.run_refs (run_id text REFERENCES gen_durable.runs ON DELETE RESTRICT);
+SELECT run(n) FROM unnest(ARRAY['kept', 'free']) n \g /dev/null
+SELECT (run_commit_unclaimed('system', n, 1, 'c', 'terminal', 'done', 1, '', finished_at => clock_timestamp() - a::interval)).status
+  FROM (VALUES ('kept', '4 days'), ('free', '3 days')) x (n, a);
+INSERT INTO t.run_refs VALUES ('kept');
+SELECT insert('m', queue => 'reaped') \g /dev/null
+SELECT count(*) FROM pick('reaped', 'w', 1, '0 s');
+SELECT reaped, collected FROM tick();
+SELECT gc('1 day'), (SELECT string_agg(run_id, ' ' ORDER BY id) FROM runs);
+DROP TABLE t.run_refs;
+SELECT gc('1 day'), (SELECT string_agg(run_id, ' ' ORDER BY id) FROM runs);

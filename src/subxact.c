@@ -10,9 +10,22 @@
 #include "subxact.h"
 
 /*
+ * subxact_forgives: is an error's SQLSTATE the forgiven one, or of its class?
+ */
+static bool
+subxact_forgives(int forgiven, int sqlerrcode)
+{
+	if (forgiven == 0)
+		return false;
+	return sqlerrcode == forgiven ||
+		(ERRCODE_IS_CATEGORY(forgiven) && ERRCODE_TO_CATEGORY(sqlerrcode) == forgiven);
+}
+
+/*
  * gd_subtransaction: do work in a subtransaction, which stays if body returns
  * true and is rolled back, with its writes and locks, if it returns false.
- * An error with the SQLSTATE `forgiven` (0: none) counts as false.
+ * An error with the SQLSTATE `forgiven` (0: none), or of it if it is a class,
+ * counts as false.
  *
  * Whatever else is raised, the subtransaction ends here before it goes on:
  * the caller's exception block would otherwise roll back this one for its own.
@@ -45,7 +58,7 @@ gd_subtransaction(GdSubxactBody body, void *arg, int forgiven)
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(context);
 		CurrentResourceOwner = owner;
-		if (forgiven == 0 || error->sqlerrcode != forgiven)
+		if (!subxact_forgives(forgiven, error->sqlerrcode))
 			ReThrowError(error);
 		FreeErrorData(error);
 		kept = false;

@@ -24,6 +24,7 @@
 #include "run_store/listing.h"
 #include "run_store/run.h"
 #include "shmem/stats.h"
+#include "subxact.h"
 
 /*
  * collect_wants_sql: does anything follow the deletion of a run?
@@ -46,9 +47,11 @@ collect_wants_sql(GdTable *runs)
  * The triggers run with the owner's rights, so not by the names that the
  * caller's search_path finds.
  */
-static void
-collect_by_sql(GdTable *runs, GdRow *row)
+static bool
+collect_by_sql(void *arg)
 {
+	GdRow	   *row = arg;
+	GdTable    *runs = row->table;
 	Oid			argtypes[] = {TEXTOID};
 	Datum		args[] = {GD_VALUE(row, RUN_RUN_ID)};
 	Oid			save_user;
@@ -66,11 +69,38 @@ collect_by_sql(GdTable *runs, GdRow *row)
 	SPI_finish();
 	AtEOXact_GUC(false, guc_level);
 	SetUserIdAndSecContext(save_user, save_context);
+	return true;
+}
+
+/*
+ * collect_run: delete a locked run; false if somebody's rows refer to it, and
+ * do not go with it.
+ */
+static bool
+collect_run(GdRow *row, bool by_sql)
+{
+	if (by_sql)
+		return gd_subtransaction(collect_by_sql, row, ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION);
+	gd_row_delete(row);
+	gd_run_listing_remove(row);
+	return true;
+}
+
+static void
+collect_tell_kept(int64 kept)
+{
+	if (kept > 0)
+		ereport(WARNING,
+				(errcode(ERRCODE_FOREIGN_KEY_VIOLATION),
+				 errmsg_plural("gc left %lld ended run to which rows of other tables refer",
+							   "gc left %lld ended runs to which rows of other tables refer",
+							   kept, (long long) kept),
+				 errhint("Give the foreign keys ON DELETE CASCADE, or delete those rows.")));
 }
 
 /*
  * gd_runs_collect: delete terminal runs that ended before an instant, the
- * oldest first; returns how many.
+ * oldest first; returns how many.  Those that have to stay count for max_rows.
  */
 int64
 gd_runs_collect(TimestampTz finished_before, int max_rows)
@@ -79,29 +109,27 @@ gd_runs_collect(TimestampTz finished_before, int max_rows)
 	GdRow	   *row = gd_row_create(runs);
 	bool		by_sql = collect_wants_sql(runs);
 	int64		collected = 0;
+	int64		kept = 0;
 	GdScan		scan;
 
 	gd_scan_begin(&scan, runs, GD_RUNS_FINISHED);
 	gd_scan_key(&scan, 1, BTLessStrategyNumber, F_TIMESTAMPTZ_LT, TimestampTzGetDatum(finished_before));
 	gd_scan_start(&scan);
-	while (collected < max_rows && gd_scan_next(&scan))
+	while (collected + kept < max_rows && gd_scan_next(&scan))
 	{
 		if (gd_slot_hold(scan.slot) == GD_HOLD_OTHER ||
 			gd_row_lock_delete(row, &scan.slot->tts_tid) != GD_LOCKED)
 			continue;
-		if (by_sql)
-			collect_by_sql(runs, row);
+		if (collect_run(row, by_sql))
+			collected++;
 		else
-		{
-			gd_row_delete(row);
-			gd_run_listing_remove(row);
-		}
-		collected++;
+			kept++;
 	}
 	gd_scan_end(&scan);
 	gd_row_free(row);
 	gd_table_close(runs);
 	gd_table_flush();
 	gd_stats_count_run(GD_RUNS_COLLECTED, collected);
+	collect_tell_kept(kept);
 	return collected;
 }
