@@ -623,10 +623,10 @@ row_type_column(Oid relation, AttrNumber attno, Oid type)
 }
 
 /*
- * catalog_row_type: the relation of a composite type, which must have the
+ * catalog_row_type: note the relation of a composite type, which must have the
  * columns that it was made with and no more.
  */
-static Oid
+static void
 catalog_row_type(Oid schema, int r)
 {
 	const RowType *shape = &row_types[r];
@@ -649,7 +649,6 @@ catalog_row_type(Oid schema, int r)
 				 errmsg("type \"%s.%s\" has not the attributes that the extension made it with",
 						SCHEMA_NAME, shape->name),
 				 errhint("Its functions return it as it was; change its attributes back.")));
-	return relation;
 }
 
 static void
@@ -687,7 +686,7 @@ catalog_read(void)
 		for (int s = 0; s < GD_NSTATUSES; s++)
 			catalog.status[s] = catalog_status(catalog.status_type, statuses[s]);
 		for (int r = 0; r < NROW_TYPES; r++)
-			row_type_relations[r] = catalog_row_type(schema, r);
+			catalog_row_type(schema, r);
 	} while (!catalog_valid && ++tries < CATALOG_TRIES);
 }
 

@@ -227,10 +227,7 @@ gd_wait_let_go(const char *procedure)
 static bool
 wait_is_told(const Wait *wait)
 {
-	if (wait->paused || gd_wake_told(wait->keys, wait->nqueues) < 0)
-		return false;
-	gd_wake_answered();
-	return true;
+	return !wait->paused && gd_wake_told(wait->keys, wait->nqueues);
 }
 
 static void

@@ -717,28 +717,23 @@ gd_wake_wait(long ms)
 }
 
 /*
- * gd_wake_told: which of the keys that this process subscribed to was it woken
- * for, by somebody who knows that there is work?  -1 if there is none.
+ * gd_wake_told: was this process woken for one of the keys that it subscribed
+ * to, by somebody who knows that there is work?  Such a wake-up is answered
+ * thereby, and not passed on.
  */
-int
+bool
 gd_wake_told(const GdWakeKey *keys, int nkeys)
 {
 	uint64		woken = mine ? pg_atomic_read_u64(&mine->woken) : NOT_WOKEN;
 
 	for (int i = 0; i < nkeys; i++)
-		if (keys[i] == woken)
-			return i;
-	return -1;
-}
-
-/*
- * gd_wake_answered: the wake-up that gd_wake_told told of is not to be passed
- * on.
- */
-void
-gd_wake_answered(void)
-{
-	pg_atomic_write_u64(&mine->woken, NOT_WOKEN);
+	{
+		if (keys[i] != woken)
+			continue;
+		pg_atomic_write_u64(&mine->woken, NOT_WOKEN);
+		return true;
+	}
+	return false;
 }
 
 /*

@@ -35,8 +35,7 @@ extern GdWakeKey gd_wake_instance(int64 id);
 extern GdWakeKey gd_wake_runs(const text *tenant);
 extern void gd_wake_subscribe(const GdWakeKey *keys, int nkeys);
 extern bool gd_wake_wait(long ms);
-extern int	gd_wake_told(const GdWakeKey *keys, int nkeys);
-extern void gd_wake_answered(void);
+extern bool gd_wake_told(const GdWakeKey *keys, int nkeys);
 extern void gd_wake_leave(void);
 
 #endif							/* GEN_DURABLE_WAKE_H */
