@@ -26,6 +26,14 @@ sub program
 	return;
 }
 
+# The file of the module gen_durable_redis, if it was built.
+sub module
+{
+	chomp(my $libdir = readpipe(($ENV{PG_CONFIG} || 'pg_config') . ' --pkglibdir'));
+	my ($file) = grep { -e $_ } map { s/\$libdir/$libdir/r . '/gen_durable_redis.so' } split /:/, $ENV{GD_DYNAMIC_LIBRARY_PATH} || '$libdir';
+	return $file;
+}
+
 sub new
 {
 	my ($class, $dir, @options) = @_;

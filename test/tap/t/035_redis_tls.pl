@@ -14,8 +14,7 @@ use Test::More;
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
 plan skip_all => 'no redis-server here' unless Redis::program($dir);
 plan skip_all => 'no openssl here' unless grep { -x "$_/openssl" } split /:/, $ENV{PATH};
-chomp(my $libdir = readpipe(($ENV{PG_CONFIG} || 'pg_config') . ' --pkglibdir'));
-my ($module) = grep { -e $_ } map { s/\$libdir/$libdir/r . '/gen_durable_redis.so' } split /:/, $ENV{GD_DYNAMIC_LIBRARY_PATH} || '$libdir';
+my $module = Redis::module();
 plan skip_all => 'gen_durable was built without hiredis' unless $module;
 plan skip_all => 'gen_durable was built without hiredis_ssl' unless slurp($module) =~ /hiredis_ssl/;
 

@@ -18,9 +18,7 @@ use Time::HiRes qw(time usleep);
 my $dir = PostgreSQL::Test::Utils::tempdir_short();
 my $root = abs_path("$FindBin::RealBin/../../..");
 plan skip_all => 'no redis-server here' unless Redis::program($dir);
-chomp(my $libdir = readpipe(($ENV{PG_CONFIG} || 'pg_config') . ' --pkglibdir'));
-my @libdirs = map { s/\$libdir/$libdir/r } split /:/, $ENV{GD_DYNAMIC_LIBRARY_PATH} || '$libdir';
-plan skip_all => 'gen_durable was built without hiredis' unless grep { -e "$_/gen_durable_redis.so" } @libdirs;
+plan skip_all => 'gen_durable was built without hiredis' unless Redis::module();
 
 # The guide's commands, with a lease that is short enough for a test, against a server that nobody else uses.
 my $redis = Redis->new($dir);
